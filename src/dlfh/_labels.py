@@ -16,10 +16,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh import _kernels
+from dlfh._arrays import Array, Integers, Mask
 from dlfh._sparse import compressed_rows
 from dlfh.errors import InputError
 
-Integers = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int32]
 
 
@@ -114,7 +114,7 @@ class LabelSets:
         _kernels.shared_labels(rows, self.lists, self.inverted_lists(), columns.astype(np.int32), self.n_sets, 1, S)
         return S
 
-    def sample_pairs(self, n_pairs: int, rng: np.random.Generator) -> tuple[Integers, Integers, npt.NDArray[np.bool_]]:
+    def sample_pairs(self, n_pairs: int, rng: np.random.Generator) -> tuple[Integers, Integers, Mask]:
         """Draw ordered pairs of distinct points, half of them similar if both kinds exist.
 
         Dissimilar pairs are drawn uniformly. A similar pair shares a label drawn uniformly from the labels of its first
@@ -286,7 +286,7 @@ def _read_sparse(labels: Any, name: str) -> tuple[None, int, Integers, Labels]:
     return None, matrix.shape[1], matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
 
 
-def _read_indicator(labels: npt.NDArray[Any], name: str) -> tuple[None, int, Integers, Labels]:
+def _read_indicator(labels: Array, name: str) -> tuple[None, int, Integers, Labels]:
     present = labels if labels.dtype == bool else labels == 1
     if labels.dtype.kind == "f" or (labels.dtype.kind in "iu" and (labels.min() < 0 or labels.max() > 1)):
         wrong = ~(present | (labels == 0))
@@ -301,7 +301,7 @@ def _read_indicator(labels: npt.NDArray[Any], name: str) -> tuple[None, int, Int
     return None, labels.shape[1], starts, np.nonzero(present)[1].astype(np.int32)
 
 
-def _read_classes(labels: npt.NDArray[Any], name: str) -> tuple[tuple[Any, ...], int, Integers, Labels]:
+def _read_classes(labels: Array, name: str) -> tuple[tuple[Any, ...], int, Integers, Labels]:
     if labels.dtype.kind == "f" and not np.all(np.isfinite(labels) & (labels == np.floor(labels))):
         bad = int(np.flatnonzero(~(np.isfinite(labels) & (labels == np.floor(labels))))[0])
         raise InputError(

@@ -12,11 +12,10 @@ import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Array
 from dlfh.errors import InputError
 
 #: Maximum nesting depth.
@@ -103,7 +102,7 @@ class Budget:
                 "and fields: set DLFH_MAX_OBJECTS to raise it"
             )
 
-    def strings(self, texts: Sequence[str]) -> npt.NDArray[Any]:
+    def strings(self, texts: Sequence[str]) -> Array:
         """Return texts as an array, in which each takes as much memory as the longest."""
         self.take_bytes(4 * len(texts) * max(map(len, texts), default=0))
         return np.array(texts, dtype=str)

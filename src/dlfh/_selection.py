@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
+
+from dlfh._arrays import Floats, Integers
 
 C = TypeVar("C")
 
@@ -30,7 +31,7 @@ class Trial(Generic[C]):
     """
 
     candidate: C
-    scores: npt.NDArray[np.float64]
+    scores: Floats
     setting: str = ""
     option: str = ""
     n_points: int = 0
@@ -120,9 +121,7 @@ def successive_halving(
     return [*trials[:n_kept], *eliminated]
 
 
-def hold_out_groups(
-    order: npt.NDArray[np.int64], groups: npt.NDArray[np.int64], n_held_out: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def hold_out_groups(order: Integers, groups: Integers, n_held_out: int) -> tuple[Integers, Integers]:
     """Return held-out points, the first in ``order``, and the others; no group, such as copies, is in both.
 
     groups: The group of each point in ``order``. A group is where its first point is. A group that does not fit is not

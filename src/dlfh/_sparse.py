@@ -10,15 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Array
 from dlfh.errors import InputError
 
 #: A file can declare any number of rows and columns, and empty ones take memory, too.
 _MAX_EMPTY_SIDE = 10_000_000
 
-Array = npt.NDArray[Any]
 Shape = tuple[int, int]
 
 #: SciPy's names of the parts of each layout.

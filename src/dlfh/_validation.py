@@ -7,9 +7,9 @@ from numbers import Integral, Real
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Floats, Integers
 from dlfh._sparse import compressed_rows
 from dlfh.errors import InputError
 
@@ -131,14 +131,14 @@ def _first_bad_row(features: Features) -> int | None:
     return None
 
 
-def column_means(features: Features) -> npt.NDArray[np.float64]:
+def column_means(features: Features) -> Floats:
     """Return the mean of each feature, summed in double precision (SciPy sums sparse matrices in their dtype)."""
     if sp.issparse(features):
         return (np.ones(features.shape[0]) @ features) / features.shape[0]
     return features.mean(axis=0, dtype=np.float64)
 
 
-def raise_if_not_finite(features: Features, modality: str, row_numbers: npt.NDArray[np.int64] | None = None) -> None:
+def raise_if_not_finite(features: Features, modality: str, row_numbers: Integers | None = None) -> None:
     """Raise InputError for the first row with NaN or infinity; ``row_numbers`` are the user's row numbers."""
     row = _first_bad_row(features)
     if row is not None:

@@ -10,12 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh import _kernels
+from dlfh._arrays import Codes
 from dlfh._parallel import Workers
 from dlfh.errors import InputError
 
 __all__ = ["hamming_distances", "pack", "unpack"]
-
-Codes = npt.NDArray[np.uint8]
 
 
 def n_bytes(n_bits: int) -> int:

@@ -17,13 +17,12 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh import _kernels
+from dlfh._arrays import Codes, Floats, Integers, Mask
 from dlfh._factorization.likelihood import LatentFactorModel
 from dlfh._factorization.supervision import PairWeights, Sample, other_modalities, pair_weight
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
-from dlfh.codes import Codes, by_word
-
-Integers = npt.NDArray[np.int64]
+from dlfh.codes import by_word
 
 #: Label sets compared with all others to estimate the share of similar pairs; with fewer sets it is exact.
 _SETS_FOR_SHARE = 4096
@@ -43,7 +42,7 @@ class LabelRows:
     row_of_point: Integers
     set_of_row: Integers
     weights: Integers
-    present: tuple[npt.NDArray[np.bool_], ...] | None = None
+    present: tuple[Mask, ...] | None = None
     pair_weights: PairWeights = None
 
     @classmethod
@@ -123,7 +122,7 @@ class LabelRows:
         """The labels of each row, scaled to length 1; a row without labels is 0."""
         return self.labels.unit_rows()[self.set_of_row]
 
-    def sums(self, left: Any, right: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def sums(self, left: Any, right: Floats) -> Floats:
         """Return left' right, summed over the points."""
         return left.T @ (self.weights[:, None] * right)
 

@@ -17,16 +17,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Array, Codes, Integers, Mask
 from dlfh._factorization.label_rows import Columns, LabelRows, update
 from dlfh._factorization.likelihood import LatentFactorModel
 from dlfh._factorization.supervision import PairWeights, Sample, other_modalities, pair_weight
 from dlfh._labels import LabelSets, are_label_names
 from dlfh._parallel import Workers
-from dlfh.codes import Codes, n_bytes, pad_to_words, random_codes
+from dlfh.codes import n_bytes, pad_to_words, random_codes
 from dlfh.errors import InputError
-
-Integers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 #: Maximum number of rounds of exact steps, which converge in far fewer.
 _MAX_ROUNDS = 100
@@ -282,7 +280,7 @@ class LabelSetCodes:
         ones = np.ones(len(self.labels))
         return sp.csr_array((ones, self.labels, self.starts), shape=(len(self.starts) - 1, self.n_labels))
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the configuration and the arrays to save."""
         config = {
             "names": None if self.names is None else list(self.names),
@@ -291,12 +289,12 @@ class LabelSetCodes:
             "bias": float(self.model.bias),
             "n_labels": int(self.n_labels),
         }
-        arrays: dict[str, npt.NDArray[Any]] = {"starts": self.starts, "labels": self.labels, "weights": self.weights}
+        arrays: dict[str, Array] = {"starts": self.starts, "labels": self.labels, "weights": self.weights}
         return config, arrays | {f"codes/{number}": code for number, code in enumerate(self.codes)}
 
     @classmethod
     def from_parts(
-        cls, config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], n_bits: int, n_modalities: int
+        cls, config: dict[str, Any], arrays: dict[str, Array], n_bits: int, n_modalities: int
     ) -> LabelSetCodes:
         """Restore codes from `to_parts`; raise ValueError for any part that is invalid."""
         names, n_labels = config["names"], config["n_labels"]
@@ -332,7 +330,7 @@ class LabelSetCodes:
         return cls(model, None if names is None else tuple(names), n_labels, starts, labels, weights, codes)
 
 
-def check_label_lists(starts: npt.NDArray[Any], labels: npt.NDArray[Any], n_labels: int) -> None:
+def check_label_lists(starts: Array, labels: Array, n_labels: int) -> None:
     """Raise ValueError unless saved label lists, ``labels[starts[i]:starts[i + 1]]`` of row i, are in range."""
     if starts.dtype != np.int64 or labels.dtype != np.int32 or starts.ndim != 1 or labels.ndim != 1:
         raise ValueError("the label lists have the wrong type or shape")

@@ -27,9 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh import _kernels
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from dlfh._arrays import Floats, Integers
 
 
 class StepTables(NamedTuple):
@@ -74,11 +72,11 @@ class LatentFactorModel:
         odds = similar_share / (1 - similar_share)
         return cls(n_bits, scale, step, 1 / odds, float(np.log(odds)))
 
-    def theta(self, distances: npt.NDArray[np.int64]) -> Floats:
+    def theta(self, distances: Integers) -> Floats:
         """Return Theta at the given Hamming distances."""
         return self.scale / self.n_bits * (self.n_bits - 2 * distances.astype(np.float64)) + self.bias
 
-    def log_likelihoods(self, distances: npt.NDArray[np.int64]) -> Floats:
+    def log_likelihoods(self, distances: Integers) -> Floats:
         """Return the weighted log-likelihood of a dissimilar (first row) and of a similar pair at the distances."""
         theta = self.theta(distances)
         return np.stack([-np.logaddexp(0, theta), -self.similar_weight * np.logaddexp(0, -theta)])

@@ -16,14 +16,12 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh import _kernels
+from dlfh._arrays import Codes, Integers, Mask
 from dlfh._factorization.likelihood import LatentFactorModel
 from dlfh._factorization.supervision import PairWeights, Sample, pair_weight
 from dlfh._parallel import Workers
 from dlfh._sparse import checked_sparse
-from dlfh.codes import Codes
 from dlfh.errors import InputError
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -37,16 +35,12 @@ class ObservedPairs:
     """
 
     S: Any
-    present: tuple[npt.NDArray[np.bool_], ...] | None = None
+    present: tuple[Mask, ...] | None = None
     pair_weights: PairWeights = None
 
     @classmethod
     def from_matrix(
-        cls,
-        similarity: Any,
-        n_points: int,
-        present: tuple[npt.NDArray[np.bool_], ...] | None = None,
-        pair_weights: PairWeights = None,
+        cls, similarity: Any, n_points: int, present: tuple[Mask, ...] | None = None, pair_weights: PairWeights = None
     ) -> ObservedPairs:
         """Read S: a dense matrix with NaN for unobserved entries, or a sparse one whose stored entries are observed."""
         return cls(_read(similarity, n_points), present, pair_weights)
@@ -142,7 +136,7 @@ class ObservedPairs:
         return pair_weight(self.pair_weights, a, b) * counts
 
 
-def _with_entries(S: sp.csr_array, keep: npt.NDArray[np.bool_]) -> sp.csr_array:
+def _with_entries(S: sp.csr_array, keep: Mask) -> sp.csr_array:
     """Return a matrix with only the stored entries to keep, explicit zeros included."""
     n_kept = np.concatenate([[0], np.cumsum(keep)])
     return sp.csr_array((S.data[keep], S.indices[keep], n_kept[S.indptr]), shape=S.shape)
@@ -186,6 +180,6 @@ def _read(similarity: Any, n_points: int) -> sp.csr_array:
     return sp.csr_array((values[order].astype(np.uint8), columns[order], starts), shape=(n_points, n_points))
 
 
-def _pairs(S: sp.csr_array) -> tuple[Integers, npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+def _pairs(S: sp.csr_array) -> tuple[Integers, npt.NDArray[np.int32], Codes]:
     """Return the parts of a similarity matrix in the types that kernels take."""
     return S.indptr.astype(np.int64, copy=False), S.indices.astype(np.int32, copy=False), S.data

@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
-Matrix = npt.NDArray[np.float64]
-Sampled = npt.NDArray[np.int64]
+from dlfh._arrays import Floats, Integers
 
 
-def log_likelihood(U: Matrix, V: Matrix, S: Matrix, scale: float) -> float:
+def log_likelihood(U: Floats, V: Floats, S: Floats, scale: float) -> float:
     """Return L = sum_ij [S_ij Theta_ij - log(1 + exp(Theta_ij))], eq. (1)."""
     Theta = scale / U.shape[1] * (U @ V.T)
     return float((S * Theta - np.logaddexp(0, Theta)).sum())
 
 
-def update(U: Matrix, V: Matrix, S: Matrix, scale: float) -> None:
+def update(U: Floats, V: Floats, S: Floats, scale: float) -> None:
     """Update each column of U in turn, in place, with V fixed.
 
     With all columns of S this is eq. (3), the maximiser of the lower bound of L in eq. (2), so L does not decrease.
@@ -37,7 +35,7 @@ def update(U: Matrix, V: Matrix, S: Matrix, scale: float) -> None:
         U[:, k] = np.where(gradient + curvature * U[:, k] >= 0, 1, -1)
 
 
-def learn(U: Matrix, V: Matrix, S: Matrix, scale: float, samples: Iterable[tuple[Sampled, Sampled]]) -> None:
+def learn(U: Floats, V: Floats, S: Floats, scale: float, samples: Iterable[tuple[Integers, Integers]]) -> None:
     """Learn U and V in place by Algorithm 1, starting from their current codes.
 
     U, V (n, c): Entries -1 and +1.

@@ -17,18 +17,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from dlfh import _kernels
+from dlfh._arrays import Codes, Integers
 from dlfh._factorization.label_rows import Columns, LabelRows, count_similar, share_stride, update
 from dlfh._factorization.likelihood import LatentFactorModel
 from dlfh._factorization.supervision import PairWeights, Sample, other_modalities, pair_weight
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh.blocks.values import BlockValues
-from dlfh.codes import Codes, n_bytes, pad_to_words, random_codes
-
-Integers = npt.NDArray[np.int64]
+from dlfh.codes import n_bytes, pad_to_words, random_codes
 
 #: Approximate number of label sets in a part.
 _PART_SETS = 1 << 16

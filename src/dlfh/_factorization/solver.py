@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dlfh._arrays import Codes
 from dlfh._factorization.likelihood import LatentFactorModel
 from dlfh._factorization.supervision import Sample, Supervision
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
-from dlfh.codes import Codes, n_bytes, pad_to_words, random_codes
+from dlfh.codes import n_bytes, pad_to_words, random_codes
 
 
 @dataclass

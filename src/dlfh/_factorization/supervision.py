@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Codes, Integers
 from dlfh._factorization.likelihood import LatentFactorModel
 from dlfh._parallel import Workers
-from dlfh.codes import Codes
-
-Integers = npt.NDArray[np.int64]
 
 #: Weight of a pair of points, by their two modalities (modalities, modalities); None for weights of 1.
 PairWeights = Integers | None

@@ -10,16 +10,12 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Floats, Integers, Mask
 from dlfh._labels import LabelSets
 from dlfh._progress import Advance
 from dlfh._validation import Features
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-Integers = npt.NDArray[np.int64]
 
 
 class WeightedPairs:
@@ -31,7 +27,7 @@ class WeightedPairs:
     weights (N,): Non-negative with sum 1; initially equal.
     """
 
-    def __init__(self, first: Integers, second: Integers, similar: Bools) -> None:
+    def __init__(self, first: Integers, second: Integers, similar: Mask) -> None:
         sides = [np.unique(side, return_inverse=True) for side in (first, second)]
         self.rows = sides[0][0], sides[1][0]
         self.index = sides[0][1].ravel(), sides[1][1].ravel()
@@ -74,15 +70,15 @@ class WeightedPairs:
             + self.signed.sum() * np.outer(means[0], means[1])
         )
 
-    def correct(self, x_bits: Bools, y_bits: Bools) -> Bools:
+    def correct(self, x_bits: Mask, y_bits: Mask) -> Mask:
         """Return, for each pair, whether its points have equal bits if and only if it is similar."""
         return (x_bits[self.index[0]] == y_bits[self.index[1]]) == self.similar
 
-    def error(self, correct: Bools) -> float:
+    def error(self, correct: Mask) -> float:
         """Return the total weight of the incorrect pairs."""
         return float(self.weights[~correct].sum())
 
-    def reweight(self, correct: Bools, factor: float) -> None:
+    def reweight(self, correct: Mask, factor: float) -> None:
         """Multiply the weights of correct pairs by a factor, and normalise the weights."""
         weights = np.where(correct, factor * self.weights, self.weights)
         self.weights = weights / weights.sum()
@@ -101,7 +97,7 @@ class Learner(Protocol[Bit]):
 
     pairs: WeightedPairs
 
-    def learn(self) -> tuple[Bit, Bools]:
+    def learn(self) -> tuple[Bit, Mask]:
         """Return a bit, and a mask of the pairs that it predicts correctly."""
 
 

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Array, Floats, Integers, Mask
 from dlfh._mathematics.moments import (
     Moments,
     check_gram_fits,
@@ -30,8 +30,6 @@ from dlfh._validation import Features, check_features, column_means, raise_for_o
 from dlfh.blocks.base import Blocks
 from dlfh.errors import InputError
 
-Floats = npt.NDArray[np.float64]
-
 
 class CentredRows:
     """Features of one modality in memory, less a given mean.
@@ -40,7 +38,7 @@ class CentredRows:
     is_constant (d,): Features that are treated as exactly 0.
     """
 
-    def __init__(self, features: Features, modality: str, mean: Floats, is_constant: npt.NDArray[np.bool_]) -> None:
+    def __init__(self, features: Features, modality: str, mean: Floats, is_constant: Mask) -> None:
         self.features, self.modality = features, modality
         self.mean, self.is_constant = mean, is_constant
         self.n_points, self.n_features = features.shape
@@ -49,7 +47,7 @@ class CentredRows:
     def is_sparse(self) -> bool:
         return bool(sp.issparse(self.features))
 
-    def times(self, weights: npt.NDArray[Any]) -> Floats:
+    def times(self, weights: Array) -> Floats:
         """Return (X - 1 m') W, shape (n, k)."""
         W = np.where(self.is_constant[:, None], 0.0, weights)
         if self.is_sparse:
@@ -59,7 +57,7 @@ class CentredRows:
             np.matmul(self._rows(slice(start, stop)), W, out=products[start:stop])
         return products
 
-    def transposed_times(self, values: npt.NDArray[Any]) -> Floats:
+    def transposed_times(self, values: Array) -> Floats:
         """Return (X - 1 m')'Z for Z (n, k), dense or sparse; shape (d, k)."""
         if self.is_sparse:
             products = self.features.T @ values
@@ -114,7 +112,7 @@ class CentredRows:
         for start, stop in row_chunks(self.features, width):
             yield start, self._rows(slice(start, stop))
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Floats:
+    def take(self, rows: Integers) -> Floats:
         """Return the centred features of some points, shape (k, d)."""
         return self._rows(rows)
 
@@ -122,7 +120,7 @@ class CentredRows:
         """Raise InputError for results that are not finite."""
         raise_for_overflow(self.features, self.modality)
 
-    def _rows(self, which: slice | npt.NDArray[np.int64]) -> Floats:
+    def _rows(self, which: slice | Integers) -> Floats:
         rows = self.features[which]
         rows = np.subtract(rows.toarray() if self.is_sparse else rows, self.mean, dtype=np.float64)
         rows[:, self.is_constant] = 0
@@ -172,11 +170,11 @@ class CentredBlocks:
             self.raise_for_overflow()
         sums = sums.without_constants()
         self.mean, self.gram = sums.mean, sums.gram
-        self.is_constant: npt.NDArray[np.bool_] = sums.variances == 0
+        self.is_constant: Mask = sums.variances == 0
         #: Products that the first pass computed, with the matrices they belong to.
         self._known: list[tuple[Blocks, Floats]] = []
 
-    def times(self, weights: npt.NDArray[Any]) -> Blocks:
+    def times(self, weights: Array) -> Blocks:
         """Return (X - 1 m') W, shape (n, k), evaluated when read."""
         on_block = functools.partial(_product, CentredRows.times, self._rows, (weights,), 0)
         return self.blocks.map(on_block, weights.shape[1], np.float64)
@@ -280,9 +278,7 @@ def _add(some: list[Moments], others: list[Moments]) -> list[Moments]:
         return [one + other for one, other in zip(some, others, strict=True)]
 
 
-def _centred_rows(
-    modality: str, mean: Floats, is_constant: npt.NDArray[np.bool_], is_checked: bool, block: Features
-) -> CentredRows:
+def _centred_rows(modality: str, mean: Floats, is_constant: Mask, is_checked: bool, block: Features) -> CentredRows:
     features = block if is_checked else check_features(block, modality, len(mean))
     return CentredRows(features, modality, mean, is_constant)
 

@@ -22,12 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh import _kernels
+from dlfh._arrays import Floats, Integers, Mask, Singles
 from dlfh._mathematics.descent import Columns, Line, descend, inverse, scaling_by
 from dlfh._parallel import Workers
 
-Floats = npt.NDArray[np.float64]
-Singles = npt.NDArray[np.float32]
-Integers = npt.NDArray[np.int64]
 Signs = npt.NDArray[np.int8]
 
 #: Yields the bounds and the rows of K, chunk by chunk, each time it is called. Rows are an array, or any object with
@@ -149,7 +147,7 @@ class _PointsInMemory:
             gradient -= K.T @ self.residuals[first:last]
         return gradient
 
-    def move(self, line: Line) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+    def move(self, line: Line) -> tuple[Floats, Floats, Mask]:
         """Move every column along its step by a Newton length, halved until the objective decreases enough."""
         changes = np.empty_like(self.margins)
         single = line.step.astype(np.float32)
@@ -181,7 +179,7 @@ class _PointsInMemory:
 
         return residuals, np.sum(self.problem.workers.map_blocks(losses, len(margins), _ROWS), axis=0)
 
-    def drop(self, done: npt.NDArray[np.bool_]) -> None:
+    def drop(self, done: Mask) -> None:
         self.values[:, self.index[done]] = self.margins[:, done]
         self.index = self.index[~done]
         self.signs = np.ascontiguousarray(self.signs[:, ~done])
@@ -253,7 +251,7 @@ class _SummedPoints:
     def gradient(self, penalty_gradient: Floats) -> Floats:
         return penalty_gradient + self.loss_gradient
 
-    def move(self, line: Line) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+    def move(self, line: Line) -> tuple[Floats, Floats, Mask]:
         length = self.length
         found = self.sums(line.columns.weights + length * line.step, self.index)
         objective = line.objective(found[0], length)
@@ -262,6 +260,6 @@ class _SummedPoints:
         self.length = np.where(moved, 1.0, length / 2)
         return length, objective, moved
 
-    def drop(self, done: npt.NDArray[np.bool_]) -> None:
+    def drop(self, done: Mask) -> None:
         self.index, self.length = self.index[~done], self.length[~done]
         self.loss_gradient = self.loss_gradient[:, ~done]

@@ -17,13 +17,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Floats, Singles
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
-
-Floats = npt.NDArray[np.float64]
 
 #: Relative residual, in the norm of the preconditioner, at which a bit has converged.
 _TOLERANCE = 1e-7
@@ -43,7 +41,7 @@ _PIECES = 32
 
 def solve_by_conjugate_gradients(
     features: sp.csr_array, mean: Floats, squares: Floats, targets: Targets, ridge: float, workers: Workers
-) -> npt.NDArray[np.float32]:
+) -> Singles:
     """Return W, shape (features, n_bits), to single precision.
 
     mean, squares (d,): Each feature's mean, and the sum of squares about it: 0 for constant features, which get the

@@ -5,16 +5,11 @@ A held-out point that has a copy among the training points is predicted by heart
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Array, Floats, Integers
 from dlfh._validation import Features
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 #: Distances below which rows may be nearly equal, relative to the root mean square distance between two rows.
 _RADII = (0.05, 0.02, 0.01)
@@ -86,7 +81,7 @@ def _projections(features: Features) -> Floats:
     return np.where(np.isfinite(values), values, 0.0)
 
 
-def _products(rows: npt.NDArray[Any], mean: Floats, directions: Floats) -> Floats:
+def _products(rows: Array, mean: Floats, directions: Floats) -> Floats:
     # One row at a time in einsum: in a product of matrices, equal rows may get different rounding errors.
     return np.einsum("nd,dk->nk", rows - mean, directions)
 

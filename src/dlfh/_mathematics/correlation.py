@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 
-Floats = npt.NDArray[np.float64]
+from dlfh._arrays import Floats
 
 #: Correlations below this are rounding errors.
 NO_CORRELATION = 1e-6

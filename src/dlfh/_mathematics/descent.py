@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
+from dlfh._arrays import Floats, Integers, Mask
 
 #: Number of steps in the L-BFGS history.
 _MEMORY = 10
@@ -102,11 +100,11 @@ class Columns:
 
     K0: Floats
     penalty: float
-    index: npt.NDArray[np.int64]
+    index: Integers
     weights: Floats
     K0_weights: Floats
     objective: Floats
-    n_small: npt.NDArray[np.int64]
+    n_small: Integers
     steps: list[Floats] = field(default_factory=list)
     changes: list[Floats] = field(default_factory=list)
     last: tuple[Floats, Floats, Mask] | None = None

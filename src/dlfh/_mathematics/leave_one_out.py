@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Array, Floats, Integers, Singles
 from dlfh._mathematics.ridge import solve_ridge
 from dlfh._mathematics.targets import Targets
 from dlfh._validation import Features
-
-Floats = npt.NDArray[np.float64]
-Values = npt.NDArray[np.float32]
 
 _CHUNK_ROWS = 4096
 #: Lower bound of 1 - h, which is 0 for a point that determines its own prediction.
@@ -49,11 +45,11 @@ class RidgeSolution:
 
     def leave_one_out(
         self,
-        rows: Callable[[int, int], npt.NDArray[Any]],
-        targets: Callable[[int, int], npt.NDArray[Any]],
+        rows: Callable[[int, int], Array],
+        targets: Callable[[int, int], Array],
         n: int,
-        own_feature: Callable[[npt.NDArray[Any]], npt.NDArray[np.int64]] | None = None,
-    ) -> Values:
+        own_feature: Callable[[Array], Integers] | None = None,
+    ) -> Singles:
         """Return the leave-one-out predictions of n of the points.
 
         rows, targets: Return the dense features and the targets of the points in a range.
@@ -85,13 +81,13 @@ class RidgeSolution:
 
 
 def leave_one_out_by_features(
-    rows: Callable[[int, int], npt.NDArray[Any]],
+    rows: Callable[[int, int], Array],
     targets: Targets,
     ridge: Callable[[Floats], float | Floats],
     *,
     intercept: bool = True,
-    own_feature: Callable[[npt.NDArray[Any]], npt.NDArray[np.int64]] | None = None,
-) -> Values:
+    own_feature: Callable[[Array], Integers] | None = None,
+) -> Singles:
     """Return leave-one-out predictions of all points, from the (features x features) matrix.
 
     rows, own_feature: See `RidgeSolution.leave_one_out`.
@@ -113,7 +109,7 @@ def leave_one_out_by_features(
 
 def _cholesky(matrix: Floats) -> Floats:
     try:
-        factor: npt.NDArray[Any] = np.linalg.cholesky(matrix)
+        factor: Array = np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:  # rounding made it indefinite
         factor = np.linalg.cholesky(matrix + 1e-10 * np.trace(matrix) / len(matrix) * np.eye(len(matrix)))
     return factor
@@ -123,7 +119,7 @@ def _bounds(n: int) -> list[tuple[int, int]]:
     return [(start, min(start + _CHUNK_ROWS, n)) for start in range(0, n, _CHUNK_ROWS)]
 
 
-def leave_one_out_by_points(features: Features, targets: Targets, ridge: float, *, intercept: bool = True) -> Values:
+def leave_one_out_by_points(features: Features, targets: Targets, ridge: float, *, intercept: bool = True) -> Singles:
     """Return leave-one-out predictions from the (points x points) matrix, for more features than points."""
     n = len(targets.row_of_point)
     codes = targets.points(0, n).astype(np.float64)
@@ -137,12 +133,12 @@ def leave_one_out_by_points(features: Features, targets: Targets, ridge: float, 
         products = centred @ centred.T
     hat = np.linalg.solve(products + ridge * np.eye(n), products)  # the two matrices commute
     freedom = np.maximum(1 - np.diag(hat) - intercept / n, _MIN_FREEDOM)
-    values: Values = (codes - (codes - hat @ (codes - offset) - offset) / freedom[:, None]).astype(np.float32)
+    values: Singles = (codes - (codes - hat @ (codes - offset) - offset) / freedom[:, None]).astype(np.float32)
     return values
 
 
 def _of_own_features(
-    columns: npt.NDArray[np.int64], centred: Floats, weights: Floats, inverse: Floats, errors: Floats, freedom: Floats
+    columns: Integers, centred: Floats, weights: Floats, inverse: Floats, errors: Floats, freedom: Floats
 ) -> Floats:
     """Return the additional error of each point when its own feature is left out too, by fixing its weight at 0.
 

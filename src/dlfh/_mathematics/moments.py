@@ -8,19 +8,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh import _kernels
+from dlfh._arrays import Array, Floats, Mask
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh._validation import Features, raise_if_not_finite
 from dlfh.errors import InputError
-
-Floats = npt.NDArray[np.float64]
 
 #: Size of a chunk of dense rows in bytes: a fraction of a processor's last-level cache.
 _CHUNK_BYTES = 8 << 20
@@ -49,7 +47,7 @@ class Moments:
     after_products: bool = False
 
     @classmethod
-    def of_rows(cls, rows: npt.NDArray[Any], targets: npt.NDArray[Any]) -> Moments:
+    def of_rows(cls, rows: Array, targets: Array) -> Moments:
         """Return the moments of a few dense rows, with products in the precision of the rows."""
         mean = rows.mean(axis=0, dtype=np.float64)
         centred = rows - mean.astype(rows.dtype)
@@ -189,7 +187,7 @@ def _dense_moments(
     return mean, gram, cross
 
 
-def _converted(rows: npt.NDArray[np.generic], dtype: npt.DTypeLike, workers: Workers) -> npt.NDArray[Any]:
+def _converted(rows: npt.NDArray[np.generic], dtype: npt.DTypeLike, workers: Workers) -> Array:
     """Return rows in another type; unchanged if they have it."""
     if rows.dtype == dtype:
         return rows
@@ -220,7 +218,7 @@ def dense_gram(
     return gram
 
 
-def sparse_gram(features: sp.csr_array, mean: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def sparse_gram(features: sp.csr_array, mean: Floats) -> tuple[Floats, Mask]:
     """Return X'X of the centred features, and a mask of constant features."""
     n, n_features = features.shape
     gram = np.zeros((n_features, n_features))
@@ -231,7 +229,7 @@ def sparse_gram(features: sp.csr_array, mean: Floats) -> tuple[Floats, npt.NDArr
     return gram, np.diag(gram) <= 1e-12 * second_moments  # the rounding error of the difference
 
 
-def is_constant(squares: npt.NDArray[Any], n: int, mean: Floats, rounding: float) -> npt.NDArray[np.bool_]:
+def is_constant(squares: Array, n: int, mean: Floats, rounding: float) -> Mask:
     """Return a mask of features whose sum of centred squares is a rounding error."""
     return np.isfinite(squares) & (squares <= n * (8 * rounding * np.abs(mean)) ** 2)
 

@@ -10,11 +10,9 @@ import copy
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Floats, Integers
 from dlfh.blocks.base import Blocks
-
-Floats = npt.NDArray[np.float64]
 
 #: Rows drawn by one generator, and rows drawn at once.
 _GROUP, _CHUNK = 65536, 4096
@@ -67,6 +65,6 @@ class RandomBlocks(Blocks):
             yield draw(rng, min(_CHUNK, n_rows - start), self.shape[1], uniform=self.uniform)
 
 
-def _seeds(rng: np.random.Generator, n_rows: int) -> npt.NDArray[np.int64]:
+def _seeds(rng: np.random.Generator, n_rows: int) -> Integers:
     """Return the seeds of all groups but the first."""
     return rng.integers(2**63, size=max(-(-n_rows // _GROUP) - 1, 0))

@@ -12,17 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Array, Floats, Singles
 from dlfh._mathematics.conjugate import solve_by_conjugate_gradients
 from dlfh._mathematics.moments import Moments, compute_dtype, is_constant, rounding_of, row_chunks
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh._validation import Features, check_positive, column_means, raise_if_not_finite
 from dlfh.errors import InputError
-
-Floats = npt.NDArray[np.float64]
 
 #: Largest side of a Gram matrix of sparse data: 512 MB, and some seconds to factor.
 _LARGEST_MATRIX = 8192
@@ -77,7 +75,7 @@ def solves_without_gram(features: Features) -> bool:
 
 def solve_without_gram(
     features: Features, targets: Targets, ridge: Ridge, modality: str, workers: Workers
-) -> tuple[Floats, npt.NDArray[Any], float]:
+) -> tuple[Floats, Array, float]:
     """Return the features' mean, W of shape (features, n_bits), and the ridge."""
     if is_wide(features):
         return _solve_by_products(features, targets, ridge, modality, workers)
@@ -102,7 +100,7 @@ def is_wide(features: Features) -> bool:
 
 def _solve_by_products(
     features: Features, targets: Targets, ridge: Ridge, modality: str, workers: Workers
-) -> tuple[Floats, npt.NDArray[np.float32], float]:
+) -> tuple[Floats, Singles, float]:
     """Return the mean, W and the ridge, from products with the features."""
     raise_if_not_finite(features, modality)
     mean = column_means(features)
@@ -120,7 +118,7 @@ def _solve_by_points(features: Features, targets: Targets, ridge: Ridge, modalit
     codes -= codes.mean(axis=0)
     mean = column_means(features)
 
-    def centred_columns() -> Iterator[tuple[slice, npt.NDArray[Any]]]:
+    def centred_columns() -> Iterator[tuple[slice, Array]]:
         for start in range(0, n_features, 4096):
             columns = slice(start, start + 4096)
             block = np.subtract(features[:, columns], mean[columns], dtype=dtype)

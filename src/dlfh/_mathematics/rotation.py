@@ -7,12 +7,10 @@ import operator
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Floats
 from dlfh._parallel import blas_threads
 from dlfh.blocks.base import Blocks
-
-Floats = npt.NDArray[np.float64]
 
 
 def signs(values: Floats) -> Floats:

@@ -9,24 +9,23 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Array, Floats, Integers
 from dlfh.codes import unpack
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Targets:
     """The codes that a hash function predicts: distinct codes, and the row of each point among them."""
 
-    codes: npt.NDArray[Any]
-    row_of_point: npt.NDArray[np.int64]
+    codes: Array
+    row_of_point: Integers
     n_bits: int
 
     def rows(self, start: int, stop: int) -> Floats:
         """Return distinct codes as -1.0 and +1.0."""
         return unpack(self.codes[start:stop], self.n_bits).astype(np.float64)
 
-    def points(self, start: int, stop: int) -> npt.NDArray[Any]:
+    def points(self, start: int, stop: int) -> Array:
         """Return points' codes as -1 and +1."""
         return unpack(self.codes[self.row_of_point[start:stop]], self.n_bits)
 
@@ -47,7 +46,7 @@ class RealTargets(Targets):
         """Return distinct rows of values."""
         return np.asarray(self.codes[start:stop], np.float64)
 
-    def points(self, start: int, stop: int) -> npt.NDArray[Any]:
+    def points(self, start: int, stop: int) -> Array:
         """Return points' values."""
         return self.codes[self.row_of_point[start:stop]]
 
@@ -66,7 +65,7 @@ class LabelledTargets(Targets):
         """Return distinct codes as -1.0 and +1.0, and their labels as 0.0 and 1.0."""
         return self._values(slice(start, stop)).astype(np.float64)
 
-    def points(self, start: int, stop: int) -> npt.NDArray[Any]:
+    def points(self, start: int, stop: int) -> Array:
         """Return points' codes as -1 and +1, and their labels as 0 and 1."""
         return self._values(self.row_of_point[start:stop])
 

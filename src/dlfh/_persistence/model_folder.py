@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import safetensors
 import safetensors.numpy
 
+from dlfh._arrays import Array
 from dlfh._persistence.files import create_folder, exclusive, read_regular, remove_leftovers, replace_file
 from dlfh._persistence.format_version import version_problem
 from dlfh.errors import ModelError
@@ -39,11 +39,7 @@ MAX_DIGITS = 100
 
 
 def write_model(
-    folder: str | os.PathLike[str],
-    config: Mapping[str, Any],
-    arrays: Mapping[str, npt.NDArray[Any]],
-    *,
-    overwrite: bool = True,
+    folder: str | os.PathLike[str], config: Mapping[str, Any], arrays: Mapping[str, Array], *, overwrite: bool = True
 ) -> None:
     """Write a model folder atomically; replace an existing model only with ``overwrite``."""
     path = Path(folder)
@@ -120,7 +116,7 @@ def holds_model(path: Path) -> bool:
     return isinstance(content, dict) and content.get("format") == _FORMAT
 
 
-def read_model(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+def read_model(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return the configuration and arrays of a model folder after verifying their checksums."""
     path = Path(folder)
     for attempt in range(100):
@@ -182,6 +178,6 @@ def _parse_integer(digits: str) -> int:
     return int(digits)
 
 
-def with_prefix(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
+def with_prefix(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
     """Return the arrays whose names start with ``prefix``, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

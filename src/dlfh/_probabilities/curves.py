@@ -5,18 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh import _kernels
+from dlfh._arrays import Array, Floats, Integers, Singles
 from dlfh._parallel import Workers
 from dlfh.hashing.base import check_array
-
-Floats = npt.NDArray[np.float64]
-Values = npt.NDArray[np.float32]
 
 #: Strength of the pull of slopes towards the median slope, which rare labels need.
 _PENALTY = 10.0
@@ -45,7 +41,7 @@ class LabelCurves:
     trust: Floats
     exclusive: bool
 
-    def __call__(self, scores: npt.NDArray[Any]) -> Values:
+    def __call__(self, scores: Array) -> Singles:
         """Return probabilities of shape (n, n_labels)."""
         # Not scipy.special.expit: a search must not load it.
         values = 1 / (1 + np.exp(-np.clip(self.slope * scores + self.intercept, -700, 700)))
@@ -61,13 +57,13 @@ class LabelCurves:
         slope, intercept, trust = (np.pad(each, more) for each in (self.slope, self.intercept, self.trust))
         return LabelCurves(slope, intercept, prior, trust, self.exclusive)
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         """Return the arrays from which `from_arrays` restores the curves."""
         curves = np.stack([self.slope, self.intercept, self.prior, self.trust])
         return {"curves": curves, "exclusive": np.array([self.exclusive])}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], n_labels: int) -> LabelCurves:
+    def from_arrays(cls, arrays: Mapping[str, Array], n_labels: int) -> LabelCurves:
         """Restore curves from their arrays."""
         slope, intercept, prior, trust = check_array(arrays, "curves", np.float64, (4, n_labels))
         if min(prior.min(), trust.min()) < 0 or max(prior.max(), trust.max()) > 1:
@@ -75,7 +71,7 @@ class LabelCurves:
         return cls(slope, intercept, prior, trust, bool(check_array(arrays, "exclusive", np.bool_, (1,))[0]))
 
 
-def fit_label_curves(scores: Values, labels: sp.csr_array, workers: Workers) -> LabelCurves:
+def fit_label_curves(scores: Singles, labels: sp.csr_array, workers: Workers) -> LabelCurves:
     """Fit the curves of all labels.
 
     scores (n, n_labels): Leave-one-out scores of points.
@@ -94,7 +90,7 @@ def fit_label_curves(scores: Values, labels: sp.csr_array, workers: Workers) -> 
     slope, intercept = np.empty(n_labels), np.empty(n_labels)
     start = logit(np.clip(prior, 0.5 / n, 1 - 0.5 / n))
 
-    def fit(chosen: npt.NDArray[np.int64], begin_at: float, pull_to: float, penalty: float) -> None:
+    def fit(chosen: Integers, begin_at: float, pull_to: float, penalty: float) -> None:
         # The curve of a label that scores separate has no finite optimum without a pull: never begin at its end.
         slope[:], intercept[:] = begin_at, start
         step = max(1, _CHUNK_SCORES // n)

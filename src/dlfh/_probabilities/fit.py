@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Codes, Integers, Singles
 from dlfh._labels import LabelSets
 from dlfh._mathematics.leave_one_out import RidgeSolution
 from dlfh._mathematics.targets import RealTargets, Targets
@@ -29,13 +29,9 @@ from dlfh._probabilities.model import LabelFunction, LabelModel, combinations, f
 from dlfh._probabilities.quantizer import MAX_POINTS, LabelQuantizer
 from dlfh._probabilities.scores import MATCHES, Match, redundancy_weights
 from dlfh.blocks.base import Blocks
-from dlfh.codes import Codes
 from dlfh.hashing.base import FitContext, HashFunction, HashLearner, SummedLearner
 from dlfh.hashing.block_targets import BlockTargets
 from dlfh.hashing.survey import Survey
-
-Values = npt.NDArray[np.float32]
-Integers = npt.NDArray[np.int64]
 
 #: Points that curves are fitted to: a curve has two parameters, and few labels need few points.
 _MIN_POINTS, _POINTS_PER_LABEL = 1 << 11, 256
@@ -60,7 +56,7 @@ class LabelFit:
     labels: LabelSets | None = None
     functions: dict[str, LabelFunction] = field(default_factory=dict)
     points: dict[str, Integers] = field(default_factory=dict)
-    left_out: dict[str, Values] = field(default_factory=dict)
+    left_out: dict[str, Singles] = field(default_factory=dict)
     truth: dict[str, sp.csr_array] = field(default_factory=dict)
 
     def fit(
@@ -123,7 +119,7 @@ class LabelFit:
         survey.look(points)
         sets = targets.take(points)[1]
         truth, rows = sets.rows()[sets.set_of_point], survey.take(points)
-        values: Values | None
+        values: Singles | None
         if solution is not None:
             values = learner.leave_sample_out(scores, solution, rows, truth.toarray())
         else:  # solved without a matrix of all features, so points are left out of a regression on the sample

@@ -12,15 +12,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Array, Codes, Floats, Integers, Mask, Singles
 from dlfh._probabilities.scores import MATCHES, Match
-from dlfh.codes import Codes
 from dlfh.hashing.base import check_array
 
-Floats = npt.NDArray[np.float64]
-Values = npt.NDArray[np.float32]
-Integers = npt.NDArray[np.int64]
 #: The modalities that label probabilities come from; none if labels are known.
 Source = tuple[str, ...]
 
@@ -43,8 +39,8 @@ class LeftOut(NamedTuple):
     """
 
     points: Integers
-    probabilities: Values
-    labels: npt.NDArray[np.bool_]
+    probabilities: Singles
+    labels: Mask
 
     def take(self, rows: Any) -> LeftOut:
         """Return some of the points."""
@@ -65,14 +61,14 @@ def sample_pairs(left_out: Mapping[Source, LeftOut], seed: int) -> tuple[dict[So
     return queries, items
 
 
-def matching(queries: npt.NDArray[np.bool_], items: npt.NDArray[np.bool_], match: Match) -> npt.NDArray[np.bool_]:
+def matching(queries: Mask, items: Mask, match: Match) -> Mask:
     """Return which items share a label with queries, or have all of their labels: shape (queries, items)."""
     asked = queries.astype(np.float32)
     shared = asked @ items.T.astype(np.float32)
     return shared > 0 if match == "any" else shared == asked.sum(axis=1)[:, None]
 
 
-def sum_tables(tables: Values, codes: Codes) -> Values:
+def sum_tables(tables: Singles, codes: Codes) -> Singles:
     """Return the scores of items, shape (queries, items)."""
     scores = np.zeros((len(tables), len(codes)), np.float32)
     for byte in range(codes.shape[1]):
@@ -90,9 +86,7 @@ class MatchCurves:
     sources: tuple[Source, ...]
     parameters: Floats
 
-    def __call__(
-        self, scores: npt.NDArray[Any], queries: Values, match: Match, asked: Source, stored: Source
-    ) -> Floats:
+    def __call__(self, scores: Array, queries: Singles, match: Match, asked: Source, stored: Source) -> Floats:
         """Return probabilities for the scores (n, k) of n queries with given label probabilities."""
         place = MATCHES.index(match), self.sources.index(asked), self.sources.index(stored)
         knots, heights, weights = np.split(self.parameters[place], [_N_KNOTS, 2 * _N_KNOTS])
@@ -100,7 +94,7 @@ class MatchCurves:
         return 1 / (1 + np.exp(-np.clip(values, -700, 700)))
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], sources: tuple[Source, ...]) -> MatchCurves:
+    def from_arrays(cls, arrays: Mapping[str, Array], sources: tuple[Source, ...]) -> MatchCurves:
         """Restore curves from their array."""
         n = len(sources)
         parameters = check_array(arrays, "matches", np.float64, (len(MATCHES), n, n, N_PARAMETERS))
@@ -109,7 +103,7 @@ class MatchCurves:
         return cls(sources, parameters)
 
 
-def fit_match_curve(scores: Values, queries: Values, happened: npt.NDArray[np.bool_], seed: int) -> Floats:
+def fit_match_curve(scores: Singles, queries: Singles, happened: Mask, seed: int) -> Floats:
     """Return the parameters of a curve for the scores (n, k) of n queries and k items."""
     n, n_items = scores.shape
     n_best = min(_N_BEST, n_items)
@@ -129,7 +123,7 @@ def fit_match_curve(scores: Values, queries: Values, happened: npt.NDArray[np.bo
     return np.concatenate([knots, np.cumsum(found[:_N_KNOTS]), found[_N_KNOTS:]])
 
 
-def _regression(X: Floats, y: Floats, start: Floats, bounded: npt.NDArray[np.bool_]) -> Floats:
+def _regression(X: Floats, y: Floats, start: Floats, bounded: Mask) -> Floats:
     """Return the weights of a logistic regression with ridge 1, some of them at least 0, by projected Newton steps."""
     lowest = np.where(bounded, 0.0, -np.inf)
     previous, found, step, before = start, start, np.zeros_like(start), np.inf
@@ -153,6 +147,6 @@ def _regression(X: Floats, y: Floats, start: Floats, bounded: npt.NDArray[np.boo
     return found
 
 
-def _features(queries: Values) -> Floats:
+def _features(queries: Singles) -> Floats:
     """Return the expected number of labels of queries, as a logarithm, and their largest probability."""
     return np.stack([np.log(queries.sum(axis=1, dtype=np.float64) + 0.01), queries.max(axis=1)], axis=1)

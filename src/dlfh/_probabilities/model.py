@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._arrays import Array, Codes, Floats, Mask, Singles
 from dlfh._labels import are_label_names
 from dlfh._parallel import Workers
 from dlfh._persistence.model_folder import with_prefix
@@ -18,11 +19,8 @@ from dlfh._probabilities.matches import MatchCurves, Source
 from dlfh._probabilities.quantizer import N_CENTROIDS, LabelQuantizer
 from dlfh._probabilities.scores import MATCHES, Match, label_scores
 from dlfh._validation import Features
-from dlfh.codes import Codes, n_bytes
+from dlfh.codes import n_bytes
 from dlfh.hashing.base import HashFunction, check_array
-
-Floats = npt.NDArray[np.float64]
-Values = npt.NDArray[np.float32]
 
 #: Maximum number of modalities of which every choice is fitted.
 _MAX_MODALITIES = 4
@@ -45,17 +43,17 @@ class LabelFunction(HashFunction):
         self.curves = curves
         self.n_features, self.n_bits = scores.n_features, scores.n_bits
 
-    def project(self, features: Features, modality: str, workers: Workers) -> Values:
+    def project(self, features: Features, modality: str, workers: Workers) -> Singles:
         """Return the probability of each label, shape (n, n_labels)."""
         return self.curves(self.scores.project(features, modality, workers))
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         kind = HashFunction._registry.kind_of(type(self.scores))
         scores = {f"scores/{name}": array for name, array in self.scores.to_arrays().items()}
         return self.curves.to_arrays() | scores | {"kind": np.frombuffer(kind.encode(), np.uint8)}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> LabelFunction:
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> LabelFunction:
         kind = check_array(arrays, "kind", np.uint8, (None,)).tobytes().decode()
         scores = HashFunction._registry.find(kind).from_arrays(with_prefix(arrays, "scores/"))
         return cls(scores, LabelCurves.from_arrays(arrays, scores.n_bits))
@@ -68,7 +66,7 @@ class Fusion:
     weights: tuple[float, ...]
     bias: float
 
-    def __call__(self, probabilities: Sequence[Values], prior: Floats) -> Values:
+    def __call__(self, probabilities: Sequence[Singles], prior: Floats) -> Singles:
         """Return probabilities of shape (n, n_labels)."""
         from scipy.special import expit  # here, because opening a collection must not load it
 
@@ -113,7 +111,7 @@ class LabelModel:
         """Share of the points with each label."""
         return next(iter(self.functions.values())).curves.prior
 
-    def fuse(self, probabilities: Mapping[str, Values]) -> Values:
+    def fuse(self, probabilities: Mapping[str, Singles]) -> Singles:
         """Return one probability per point and label from those of one or several modalities."""
         names = tuple(name for name in self.functions if name in probabilities)
         if len(names) == 1:
@@ -149,12 +147,12 @@ class LabelModel:
         """Return the model whose scores are those of independent labels, see `probability_of`."""
         return replace(self, lifts=dict.fromkeys(MATCHES, 0.0))
 
-    def terms(self, queries: Values, items: Values, match: Match) -> Values:
+    def terms(self, queries: Singles, items: Singles, match: Match) -> Singles:
         """Return the terms of scores, by query, item and label: shape (queries, items, labels)."""
         how: dict[str, Any] = {"exclusive": self.exclusive, "prior": self.prior, "lift": self.lifts[match]}
         return label_scores(queries, items, self.weights, match, **how)
 
-    def tables(self, probabilities: Values, match: Match) -> Values:
+    def tables(self, probabilities: Singles, match: Match) -> Singles:
         """Return score tables of queries, shape (queries, n_bytes, 256)."""
         items = self.quantizer.centroids**2
         rows = max(1, _CHUNK_TERMS // items.size)
@@ -168,7 +166,7 @@ class LabelModel:
         """Return the bytes in which the probabilities of items are stored, shape (n, n_bytes)."""
         return self.quantizer.encode(probabilities)
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the configuration and the arrays to save."""
         config = {
             "names": None if self.names is None else list(self.names),
@@ -180,7 +178,7 @@ class LabelModel:
             ],
         }
         assert self.matches is not None
-        arrays: dict[str, npt.NDArray[Any]] = {"weights": self.weights, "matches": self.matches.parameters}
+        arrays: dict[str, Array] = {"weights": self.weights, "matches": self.matches.parameters}
         arrays |= self.quantizer.to_arrays()
         for name, function in self.functions.items():
             arrays |= {f"of/{name}/{key}": array for key, array in function.to_arrays().items()}
@@ -188,7 +186,7 @@ class LabelModel:
 
     @classmethod
     def from_parts(
-        cls, config: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]], n_features: Mapping[str, int], n_bits: int
+        cls, config: dict[str, Any], arrays: Mapping[str, Array], n_features: Mapping[str, int], n_bits: int
     ) -> LabelModel:
         """Restore a model from `to_parts`; raise ValueError for any part that is invalid."""
         names, n_labels = config["names"], config["n_labels"]
@@ -238,7 +236,7 @@ def sources(modalities: Sequence[str]) -> tuple[Source, ...]:
     return (*((name,) for name in modalities), *combinations(modalities), ())
 
 
-def fit_fusion(probabilities: Sequence[Values], labels: npt.NDArray[np.bool_], prior: Floats) -> Fusion:
+def fit_fusion(probabilities: Sequence[Singles], labels: Mask, prior: Floats) -> Fusion:
     """Fit the combination of several modalities to left-out probabilities (n, n_labels) of the same points.
 
     labels (n, n_labels): The labels that the points have.

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from dlfh.codes import Codes, n_bytes
+from dlfh._arrays import Array, Codes, Floats, Integers, Singles
+from dlfh.codes import n_bytes
 from dlfh.hashing.base import check_array
-
-Floats = npt.NDArray[np.float64]
-Values = npt.NDArray[np.float32]
-Integers = npt.NDArray[np.int64]
 
 N_CENTROIDS = 256
 _ITERATIONS = 10
@@ -40,10 +36,10 @@ class LabelQuantizer:
 
     n_bits: int
     group: Integers
-    centroids: Values
+    centroids: Singles
 
     @classmethod
-    def fit(cls, probabilities: Values, n_bits: int, seed: int) -> LabelQuantizer:
+    def fit(cls, probabilities: Singles, n_bits: int, seed: int) -> LabelQuantizer:
         """Fit groups and centroids to the probabilities (n, n_labels) of points."""
         roots = np.sqrt(probabilities[:MAX_POINTS], dtype=np.float32)
         n_labels = roots.shape[1]
@@ -77,11 +73,11 @@ class LabelQuantizer:
         codes[:, -1] &= np.uint8(0xFF << -self.n_bits % 8 & 0xFF)  # of equal centroids, the first
         return codes
 
-    def decode(self, codes: Codes) -> Values:
+    def decode(self, codes: Codes) -> Singles:
         """Return the probabilities that bytes stand for, shape (n, n_labels)."""
         return self.centroids[codes[:, self.group], np.arange(len(self.group))] ** 2
 
-    def tables(self, terms: Values) -> Values:
+    def tables(self, terms: Singles) -> Singles:
         """Return score tables (queries, n_bytes, 256) from terms by query, centroid and label."""
         order = np.argsort(self.group, kind="stable")
         starts = np.searchsorted(self.group[order], np.arange(self.n_groups))
@@ -95,12 +91,12 @@ class LabelQuantizer:
         new = np.broadcast_to(np.sqrt(shares).astype(np.float32), (N_CENTROIDS, len(shares)))
         return LabelQuantizer(self.n_bits, group, np.hstack([self.centroids, new]))
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         """Return the arrays from which `from_arrays` restores the quantiser."""
         return {"group": self.group, "centroids": self.centroids}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], n_labels: int, n_bits: int) -> LabelQuantizer:
+    def from_arrays(cls, arrays: Mapping[str, Array], n_labels: int, n_bits: int) -> LabelQuantizer:
         """Restore a quantiser from its arrays."""
         group = check_array(arrays, "group", np.int64, (n_labels,))
         centroids = check_array(arrays, "centroids", np.float32, (N_CENTROIDS, n_labels))
@@ -111,7 +107,7 @@ class LabelQuantizer:
         return cls(n_bits, group, centroids)
 
 
-def _centroids(roots: Values, n: int, seed: int) -> Values:
+def _centroids(roots: Singles, n: int, seed: int) -> Singles:
     """Return ``n`` centroids of points, similar ones side by side; repeated ones where the points are fewer."""
     from scipy.cluster.hierarchy import leaves_list, linkage  # here, because opening a collection must not load it
 
@@ -127,10 +123,10 @@ def _centroids(roots: Values, n: int, seed: int) -> Values:
         counts = np.bincount(nearest, minlength=n)[:, None]
         centroids = np.where(counts > 0, (members @ roots) / np.maximum(counts, 1), centroids).astype(np.float32)
     # A search bounds the scores of consecutive centroids together.
-    ordered: Values = centroids[leaves_list(linkage(centroids, "ward"))]
+    ordered: Singles = centroids[leaves_list(linkage(centroids, "ward"))]
     return ordered
 
 
-def _nearest(roots: Values, centroids: Values) -> Integers:
+def _nearest(roots: Singles, centroids: Singles) -> Integers:
     """Return the number of the centroid nearest to each point."""
     return np.argmin((centroids**2).sum(axis=1) - 2 * roots @ centroids.T, axis=1)

@@ -17,10 +17,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._arrays import Floats, Singles
 from dlfh._labels import LabelSets
 
-Floats = npt.NDArray[np.float64]
-Values = npt.NDArray[np.float32]
 Match = Literal["any", "all"]
 
 MATCHES: tuple[Match, ...] = ("any", "all")
@@ -52,15 +51,15 @@ def redundancy_weights(labels: LabelSets) -> Floats:
 
 
 def label_scores(
-    queries: Values,
-    items: Values,
+    queries: Singles,
+    items: Singles,
     weights: Floats,
     match: Match,
     *,
     exclusive: bool,
     prior: Floats | float = 0.0,
     lift: float = 0.0,
-) -> Values:
+) -> Singles:
     """Return the terms of the score, by query, item and label: shape (queries, items, labels)."""
     q, p = queries[:, None, :], items[None]
     beyond = (np.float32(lift) * (queries - np.asarray(prior, np.float32)))[:, None, :]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Array
 from dlfh._persistence.model_folder import read_model
 from dlfh.codes import n_bytes, pack
 from dlfh.datasets.generated import make_paired
@@ -298,7 +298,7 @@ def _database(model: CrossModalHasher, protocol: str, modality: str, train: Pair
     return model.encode(modality, train.modalities[modality])
 
 
-def _assert_mostly_equal(a: npt.NDArray[Any], b: npt.NDArray[Any], share: float) -> None:
+def _assert_mostly_equal(a: Array, b: Array, share: float) -> None:
     """Compare codes that may differ in bits decided by rounding."""
     assert a.shape == b.shape, f"the shapes {a.shape} and {b.shape} differ"
     equal = (np.unpackbits(a, axis=1) == np.unpackbits(b, axis=1)).mean()

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Array
 from dlfh._labels import LabelSets
 from dlfh._persistence.files import replace_file
 from dlfh._selection import hold_out_groups
@@ -155,8 +155,8 @@ class Source:
         }
         return cls(about["name"], parts)
 
-    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
-        arrays: dict[str, npt.NDArray[Any]] = {}
+    def _arrays(self) -> dict[str, Array]:
+        arrays: dict[str, Array] = {}
         for role, part in self.parts.items():
             for name, matrix in {**part.modalities, "labels of points": part.labels}.items():
                 arrays |= _arrays_of(matrix, f"{role}/{name}")
@@ -191,7 +191,7 @@ def _indicators(labels: list[Any]) -> list[sp.csr_array]:
     return [sets[together.set_of_point[bounds[i] : bounds[i + 1]]] for i in range(len(flat))]
 
 
-def _arrays_of(matrix: Any, name: str) -> dict[str, npt.NDArray[Any]]:
+def _arrays_of(matrix: Any, name: str) -> dict[str, Array]:
     if not sp.issparse(matrix):
         return {name: matrix}
     arrays = {part: getattr(matrix, part) for part in ("data", "indices", "indptr")}
@@ -200,7 +200,7 @@ def _arrays_of(matrix: Any, name: str) -> dict[str, npt.NDArray[Any]]:
     }
 
 
-def _matrix_from(arrays: dict[str, npt.NDArray[Any]], name: str) -> Any:
+def _matrix_from(arrays: dict[str, Array], name: str) -> Any:
     if name in arrays:
         return arrays[name]
     parts = (arrays[f"{name}/{part}"] for part in ("data", "indices", "indptr"))

@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Floats
 from dlfh.errors import InputError
-
-Floats = npt.NDArray[np.float64]
 
 
 def critical_difference(n_methods: int, n_blocks: int, level: float = 0.05) -> float:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Array, Codes, Integers, Singles
 from dlfh._parallel import blas_threads
 from dlfh.bench.cells import Cell
 from dlfh.bench.data import Partition
-from dlfh.codes import Codes, n_bytes
+from dlfh.codes import n_bytes
 from dlfh.datasets.code_files import read_code_set
 from dlfh.datasets.paired import Paired
 from dlfh.errors import InputError
@@ -116,15 +116,13 @@ class _Search:
     """Queries (codes by modality, and their real values if known) and the database that they search."""
 
     query_codes: dict[str, Codes]
-    query_values: dict[str, npt.NDArray[np.float32]]
+    query_values: dict[str, Singles]
     query_labels: Any
     database: dict[str, Codes]
     database_labels: Any
 
 
-def _searches(
-    model: CrossModalHasher, parts: Partition, rows: npt.NDArray[np.int64] | None, seed: int
-) -> dict[str, list[_Search]]:
+def _searches(model: CrossModalHasher, parts: Partition, rows: Integers | None, seed: int) -> dict[str, list[_Search]]:
     """Return the searches of each protocol; ``rows`` are the training points if not all are."""
 
     def encode(points: Paired) -> dict[str, Codes]:
@@ -159,14 +157,14 @@ def _by_halves(queries: dict[str, Codes], values: dict[str, Any], labels: Any, s
     ]
 
 
-def _training_rows(cell: Cell, n_points: int) -> npt.NDArray[np.int64] | None:
+def _training_rows(cell: Cell, n_points: int) -> Integers | None:
     """Return the points that a method learns from, or None for all."""
     if cell.train_points is None or cell.train_points >= n_points:
         return None
     return np.sort(np.random.default_rng(cell.seed).permutation(n_points)[: cell.train_points])
 
 
-def _replaced(codes: dict[str, Codes], rows: npt.NDArray[np.int64], learned: dict[str, Codes]) -> dict[str, Codes]:
+def _replaced(codes: dict[str, Codes], rows: Integers, learned: dict[str, Codes]) -> dict[str, Codes]:
     """Return codes with some rows replaced by learned codes."""
     changed = {name: matrix.copy() for name, matrix in codes.items()}
     for name, matrix in learned.items():
@@ -174,7 +172,7 @@ def _replaced(codes: dict[str, Codes], rows: npt.NDArray[np.int64], learned: dic
     return changed
 
 
-def _rows(arrays: dict[str, npt.NDArray[Any]], rows: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[Any]]:
+def _rows(arrays: dict[str, Array], rows: Integers) -> dict[str, Array]:
     return {name: array[rows] for name, array in arrays.items()}
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
+from dlfh._arrays import Floats
 from dlfh.bench.cache import make_folder
 from dlfh.bench.figures import RankFigure, check_can_draw
-from dlfh.bench.friedman import Floats, Ranking, critical_difference, rank_methods
+from dlfh.bench.friedman import Ranking, critical_difference, rank_methods
 from dlfh.bench.plan import Section
 from dlfh.bench.report import TITLE, Report, check_report_place
 from dlfh.bench.tables import ReportTable, Summary, TableRow

@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Integers
 from dlfh.bench.cells import SplitSpec
 from dlfh.bench.data import Source
 from dlfh.datasets.paired import Paired
@@ -56,7 +56,7 @@ def _numbered(source: Source) -> dict[str, Paired]:
     """Return the parts with row numbers instead of features; training points come first."""
     parts, first = {}, 0
     for role, part in source.parts.items():
-        numbers: npt.NDArray[np.int64] = np.arange(first, first + len(part))[:, None]
+        numbers: Integers = np.arange(first, first + len(part))[:, None]
         parts[role] = Paired({"row": numbers}, part.labels)
         first += len(part)
     return parts

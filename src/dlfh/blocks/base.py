@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Array, Integers
 from dlfh.errors import InputError
 
 if TYPE_CHECKING:
     from dlfh.blocks.values import BlockValues
 
-Integers = npt.NDArray[np.int64]
 Result = TypeVar("Result")
 
 #: Default block size in bytes: large enough for sequential reads, small enough to hold three blocks in memory.
@@ -202,7 +202,7 @@ class Blocks(ABC):
         parts = [self.read(int(block))[rows[number == block] - self.starts[block]] for block in np.unique(number)]
         return sp.csr_array(sp.vstack(parts)) if self.is_sparse else np.concatenate(parts)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if self.n_blocks == 1:
             return np.array(self.read(0), dtype, copy=copy)
         whole = np.empty(self.shape, self.dtype)

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Integers
 from dlfh._optional import require
-from dlfh.blocks.base import ArrayBlocks, Blocks, Integers, Result
+from dlfh.blocks.base import ArrayBlocks, Blocks, Result
 from dlfh.blocks.values import BlockValues, ValueBlocks
 from dlfh.errors import DLFHError, InputError
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Integers
 from dlfh._limits import check_regular_file
 from dlfh._optional import require
 from dlfh._sparse import rows_from_parts
@@ -173,7 +173,7 @@ def _files(path: Path) -> list[Path]:
     return [file.absolute() for file in files]
 
 
-def _starts_in(group: Any, columns: Sequence[str]) -> npt.NDArray[np.int64]:
+def _starts_in(group: Any, columns: Sequence[str]) -> Integers:
     """Return where the blocks of a row group end, from the number of values in its columns.
 
     The compressed size would not do: a thousand equal values take a few bytes.

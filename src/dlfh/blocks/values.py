@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dlfh.blocks.base import Blocks, Integers
+from dlfh._arrays import Integers
+from dlfh.blocks.base import Blocks
 
 
 class BlockValues:

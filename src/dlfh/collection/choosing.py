@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Floats, Integers, Singles
 from dlfh._labels import LabelSets
 from dlfh._selection import Trial, choose_in_turn, hold_out_groups, run_trials
 from dlfh._validation import Features
@@ -31,8 +31,6 @@ MAX_ITEMS, HELD_OUT, MIN_ITEMS = 1200, 1 / 3, 100
 #: Scores of a trial: mean average precision, nDCG@10, and the share of the first five items that have exactly the
 #: query's labels. MAP alone prefers features that find common labels and miss items with all of them.
 MEASURES = ("map", "ndcg", "exact")
-
-Rows = npt.NDArray[np.int64]
 
 
 def choose_featurizers(
@@ -98,8 +96,8 @@ class TrialSample:
 
     values: dict[str, Any]
     labels: sp.csr_array
-    train: Rows
-    held_out: Rows
+    train: Integers
+    held_out: Integers
     seed: int
     vectors: dict[tuple[str, str], _Vectors] = field(default_factory=dict)
 
@@ -124,7 +122,7 @@ class TrialSample:
 
     def evaluate(
         self, featurizers: Mapping[str, Featurizer], model: CrossModalHasher, as_configured: bool
-    ) -> tuple[npt.NDArray[np.float64], int]:
+    ) -> tuple[Floats, int]:
         """Return the `MEASURES` of held-out items, averaged over directions, and the number of readable items."""
         vectors = {name: self._vectors(name, featurizer) for name, featurizer in featurizers.items()}
         everyone = np.arange(len(self.train) + len(self.held_out))
@@ -162,15 +160,15 @@ class _Vectors:
     """Vectors of the readable items, the rows of these, and the vectors of one word of each held-out text."""
 
     matrix: Features
-    rows: Rows
+    rows: Integers
     words: Features | None
 
-    def take(self, items: Rows) -> Features:
+    def take(self, items: Integers) -> Features:
         order = np.argsort(self.rows)
         return self.matrix[order[np.searchsorted(self.rows, items, sorter=order)]]
 
 
-def _take(values: Any, rows: Rows) -> Any:
+def _take(values: Any, rows: Integers) -> Any:
     return [values[row] for row in rows] if isinstance(values, (list, tuple)) else values[rows]
 
 
@@ -203,9 +201,7 @@ def _with_fixed_functions(model: CrossModalHasher, matrices: Mapping[str, Featur
 
 
 def _directions(
-    queries: Sequence[tuple[str, npt.NDArray[np.float32]]],
-    database: Mapping[str, npt.NDArray[np.float32]],
-    labels: sp.csr_array,
+    queries: Sequence[tuple[str, Singles]], database: Mapping[str, Singles], labels: sp.csr_array
 ) -> Iterator[list[float]]:
     """Yield the `MEASURES` of each direction; each half of the items searches the other."""
     from dlfh.codes import pack

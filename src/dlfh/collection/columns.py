@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._arrays import Floats, Integers
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_vectors import ItemCodes
 from dlfh.index import Index
@@ -46,9 +47,7 @@ def column_names(encoder: Encoder) -> tuple[str, ...]:
     return (*names, *map(hashed_column, names), *labels)
 
 
-def index_codes(
-    encoder: Encoder, codes: ItemCodes, rows: npt.NDArray[np.int64]
-) -> dict[str, dict[str, npt.NDArray[np.generic]]]:
+def index_codes(encoder: Encoder, codes: ItemCodes, rows: Integers) -> dict[str, dict[str, npt.NDArray[np.generic]]]:
     """Return the codes of some items as arguments of `Index.put`."""
     columns: dict[str, npt.NDArray[np.generic]] = {}
     learned: dict[str, npt.NDArray[np.generic]] = {}
@@ -77,8 +76,8 @@ def hashed_codes(item: Item, modalities: Sequence[str]) -> dict[str, npt.NDArray
 
 
 def hashed_distances(
-    index: Index, query: npt.NDArray[np.generic], modality: str, positions: npt.NDArray[np.int64] | None = None
-) -> npt.NDArray[np.float64]:
+    index: Index, query: npt.NDArray[np.generic], modality: str, positions: Integers | None = None
+) -> Floats:
     """Return the distances of the items' hashed codes from a query; infinity for items without the modality."""
     (second,) = index.distances(hashed_column(modality), query[None], positions)
     if np.isfinite(second).all():

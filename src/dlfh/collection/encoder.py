@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Array, Codes, Mask, Singles
 from dlfh._parallel import Workers, blas_threads
 from dlfh._parameters import Parameterized
 from dlfh._persistence.model_folder import read_model, write_model
 from dlfh._validation import Features
-from dlfh.codes import Codes, n_bytes, pack
+from dlfh.codes import n_bytes, pack
 from dlfh.collection.calibration.model import Calibration
 from dlfh.collection.folder import is_collection
-from dlfh.collection.item_vectors import ItemCodes, ItemVectors, Mask, Training, check_modalities
+from dlfh.collection.item_vectors import ItemCodes, ItemVectors, Training, check_modalities
 from dlfh.collection.label_names import LabelNames
 from dlfh.collection.words import tokens
 from dlfh.datasets.problem import LABEL_WORDS, Problem
@@ -355,15 +355,13 @@ class Encoder(Parameterized):
         model = self._fitted_model().label_model_
         return None if model is None or model.names is None else model.without_lifts()
 
-    def label_probabilities(self, modality: str, vectors: Features) -> npt.NDArray[np.float32]:
+    def label_probabilities(self, modality: str, vectors: Features) -> Singles:
         """Return the probability of each label, given vectors that a featuriser returned."""
         assert self.label_model is not None
         with blas_threads(self.model_.n_jobs), Workers(self.model_.n_jobs) as workers:
             return self.label_model.functions[modality].project(vectors, modality, workers)
 
-    def label_queries(
-        self, modality: str, texts: Sequence[str], vectors: Features
-    ) -> tuple[npt.NDArray[np.float32], list[Named]]:
+    def label_queries(self, modality: str, texts: Sequence[str], vectors: Features) -> tuple[Singles, list[Named]]:
         """Return the probability of each label for texts with these vectors, and the labels that texts name.
 
         A text that names a label asks for it, even if the model knows none of the words of that name. A text that does
@@ -395,7 +393,7 @@ class Encoder(Parameterized):
             self._names[modality] = LabelNames(names, words), is_unknown
         return self._names[modality]
 
-    def label_rows(self, labels: Sequence[Sequence[str]]) -> tuple[npt.NDArray[np.float32], Mask]:
+    def label_rows(self, labels: Sequence[Sequence[str]]) -> tuple[Singles, Mask]:
         """Return 1 for each label of items that the model knows and 0 for the others, and which items have any."""
         assert self.label_model is not None
         names: tuple[Any, ...] = self.label_model.names or ()
@@ -435,11 +433,11 @@ class Encoder(Parameterized):
         vectors = self.featurize(modality, values)
         return self.model_.encode(modality, vectors)
 
-    def project(self, modality: str, values: Any) -> npt.NDArray[np.float32]:
+    def project(self, modality: str, values: Any) -> Singles:
         """Return the real values whose signs are the codes, for asymmetric ranking, shape (n, n_bits)."""
         return self.project_vectors(modality, self.featurize(modality, values))
 
-    def project_vectors(self, modality: str, vectors: Features) -> npt.NDArray[np.float32]:
+    def project_vectors(self, modality: str, vectors: Features) -> Singles:
         """Return the projections of vectors that a featuriser returned, without checking them again."""
         model = self._fitted_model()
         with blas_threads(model.n_jobs), Workers(model.n_jobs) as workers:
@@ -511,7 +509,7 @@ def load(folder: str | os.PathLike[str]) -> Any:
     return from_parts(folder, *read_model(folder))
 
 
-def from_parts(folder: str | os.PathLike[str], config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Any:
+def from_parts(folder: str | os.PathLike[str], config: dict[str, Any], arrays: dict[str, Array]) -> Any:
     """Return a model or encoder from the contents of its folder."""
     try:
         model = hasher_from_parts(config, arrays)

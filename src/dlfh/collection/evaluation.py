@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Array, Codes, Mask
 from dlfh._persistence.files import read_regular, replace_file
 from dlfh._selection import hold_out_groups
 from dlfh._validation import check_integer, check_random_state
-from dlfh.codes import Codes, pack
+from dlfh.codes import pack
 from dlfh.collection.calibration.report import CalibrationReport, report_calibration
 from dlfh.collection.columns import LABELS, labels_column
 from dlfh.collection.encoder import Encoder
@@ -194,7 +194,7 @@ class _Database:
     codes: Codes
     label_bytes: Codes | None
     labels: list[list[str]]
-    learned: npt.NDArray[np.bool_]
+    learned: Mask
 
     @property
     def kind(self) -> str:
@@ -269,7 +269,7 @@ def _evaluate_direction(
 ) -> RetrievalQuality:
     from dlfh.metrics import AP, P, evaluate, nDCG  # opening a collection needs only the report
 
-    def rank(queries: npt.NDArray[Any], *measures: Measure, items: Codes = database.codes) -> Any:
+    def rank(queries: Array, *measures: Measure, items: Codes = database.codes) -> Any:
         return evaluate(queries, items, query_labels, database.labels, measures=[AP, P, *measures])
 
     n_items = len(database.codes)

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Integers
 from dlfh.datasets.leakage import fingerprints
-
-Integers = npt.NDArray[np.int64]
 
 
 def item_groups(modalities: Mapping[str, Any]) -> Integers:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Codes, Integers, Mask, Singles
 from dlfh._validation import Features
-from dlfh.codes import Codes
 from dlfh.collection.contents import content_hashes
 from dlfh.datasets.problem import Problem, check_skipped
 from dlfh.errors import InputError
@@ -19,9 +18,6 @@ from dlfh.errors import InputError
 if TYPE_CHECKING:
     from dlfh.datasets.items import Items
     from dlfh.features.base import Featurizer
-
-Positions = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -36,7 +32,7 @@ class ItemVectors:
 
     n_items: int
     matrices: dict[str, Features]
-    positions: dict[str, Positions]
+    positions: dict[str, Integers]
     problems: list[Problem]
     contents: list[dict[str, str]]
 
@@ -69,11 +65,11 @@ class ItemVectors:
         mask[self.positions[modality]] = True
         return mask
 
-    def take(self, modality: str, items: Positions) -> Features:
+    def take(self, modality: str, items: Integers) -> Features:
         """Return the vectors of some items, all of which have the modality."""
         return self.matrices[modality][np.searchsorted(self.positions[modality], items)]
 
-    def take_padded(self, modality: str, items: Positions) -> Features:
+    def take_padded(self, modality: str, items: Integers) -> Features:
         """Return the vectors of some items, in ascending order; zeros for those that lack the modality."""
         present = self.present(modality)[items]
         matrix = self.take(modality, items[present])
@@ -135,10 +131,10 @@ class Training:
     """
 
     vectors: ItemVectors
-    items: Positions
+    items: Integers
     learned: dict[str, Mask]
     n_incomplete: int
-    leave_one_out: dict[str, npt.NDArray[np.float32]]
+    leave_one_out: dict[str, Singles]
     suggested_labels: dict[str, Codes]
 
     def __len__(self) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Singles
 from dlfh.collection.words import tokens
 
 #: A word means the same as a label if at least this share of the texts with the word have the label, and of the items
@@ -52,7 +52,7 @@ class LabelNames:
         return frozenset(word for name in self._labels for word in name)
 
 
-def label_words(vocabulary: Sequence[str], texts: sp.csr_array, labels: npt.NDArray[np.float32]) -> dict[str, int]:
+def label_words(vocabulary: Sequence[str], texts: sp.csr_array, labels: Singles) -> dict[str, int]:
     """Return the words that mean the same as a label, with the number of this label.
 
     texts (items, words), labels (items, n_labels): The words and labels of items.

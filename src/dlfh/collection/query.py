@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, overload
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Singles
 from dlfh._validation import check_choice, check_flag, check_integer
 from dlfh.collection.calibration.model import RANKINGS
 from dlfh.collection.encoder import Named
@@ -135,8 +135,8 @@ class Query:
     modality: str | None = None
     literal: bool = False
     understanding: Understanding | None = field(default=None, repr=False)
-    projection: npt.NDArray[np.float32] | None = field(default=None, repr=False)
-    labels: npt.NDArray[np.float32] | None = field(default=None, repr=False)
+    projection: Singles | None = field(default=None, repr=False)
+    labels: Singles | None = field(default=None, repr=False)
     named: Named = field(default=Named(), repr=False)
     is_known: bool = field(default=True, repr=False)
 

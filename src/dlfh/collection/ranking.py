@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Array, Codes, Floats, Integers, Mask, Singles
 from dlfh._probabilities.scores import Match
-from dlfh.codes import Codes
 from dlfh.collection.calibration.model import (
     Calibration,
     Fit,
@@ -34,9 +33,6 @@ from dlfh.collection.words import without_words
 from dlfh.errors import InputError
 from dlfh.index import Index
 
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
-Positions = npt.NDArray[np.int64]
 #: Return the share of a text's words that each item contains in the given text columns.
 Coverage = Callable[[str, Sequence[int]], Floats]
 
@@ -47,7 +43,7 @@ class LabelQuery(NamedTuple):
     ``explained`` are the words by which a text names them: labels decide on these, and texts on the others.
     """
 
-    tables: npt.NDArray[np.float32]
+    tables: Singles
     none: float
     match: Match
     exclusive: bool
@@ -63,8 +59,8 @@ class EncodedQuery(NamedTuple):
 
     modality: str | None
     code: Codes
-    values: npt.NDArray[Any]
-    tie_breakers: Mapping[str, npt.NDArray[Any]]
+    values: Array
+    tie_breakers: Mapping[str, Array]
     text: str | None = None
     labels: LabelQuery | None = None
 
@@ -76,10 +72,10 @@ class Ranked(NamedTuple):
     ``n_tied`` of these, which are in insertion order.
     """
 
-    positions: Positions
+    positions: Integers
     log_odds: Floats
-    n_equal: Positions
-    n_tied: Positions
+    n_equal: Integers
+    n_tied: Integers
 
 
 class Ranker:
@@ -136,7 +132,7 @@ class Ranker:
         positions = positions[log_odds[positions] >= least]  # includes all items that are equal to the last one
         return self._in_order(query, positions, log_odds[positions], n)
 
-    def _in_order(self, query: EncodedQuery, positions: Positions, log_odds: Floats, n: int) -> Ranked:
+    def _in_order(self, query: EncodedQuery, positions: Integers, log_odds: Floats, n: int) -> Ranked:
         keys = [-log_odds]
         if (np.diff(np.sort(log_odds)) == 0).any():
             keys += self._explained_words(query, positions)
@@ -206,7 +202,7 @@ class Ranker:
             text = without_words(text, query.labels.explained)
         return word_evidence(self._coverage(text, columns))
 
-    def _explained_words(self, query: EncodedQuery, positions: Positions) -> list[Floats]:
+    def _explained_words(self, query: EncodedQuery, positions: Integers) -> list[Floats]:
         """Return a key of items: those with the words by which a text names labels come first among equal ones."""
         if self._options.match != "both" or self._coverage is None or query.text is None:
             return []
@@ -215,13 +211,13 @@ class Ranker:
         columns = [column for column, name in enumerate(self._texts) if name in self._searched]
         return [-self._coverage(" ".join(sorted(query.labels.explained)), columns)[positions]]
 
-    def _distances(self, values: npt.NDArray[Any], modality: str) -> Floats:
+    def _distances(self, values: Array, modality: str) -> Floats:
         if self._options.hashed_only:
             return hashed_distances(self._index, values, modality)
         return self._index.distances(modality, values[None])[0]
 
 
-def _run_lengths(equals_previous: Mask) -> Positions:
+def _run_lengths(equals_previous: Mask) -> Integers:
     """Return the length of the run of equal entries that each entry belongs to."""
     starts = np.flatnonzero(np.concatenate([[True], ~equals_previous]))
     lengths = np.diff(np.append(starts, len(equals_previous) + 1))

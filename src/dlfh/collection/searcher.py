@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Array, Codes, Floats, Mask, Singles
 from dlfh._cancellation import checkpoint
 from dlfh._probabilities.scores import Match, probability_of
 from dlfh._validation import Features, check_features
-from dlfh.codes import Codes, n_bytes, pack, unpack
+from dlfh.codes import n_bytes, pack, unpack
 from dlfh.collection.calibration.model import (
     LABEL_RANKINGS,
     Calibration,
@@ -32,8 +32,6 @@ from dlfh.errors import InputError
 from dlfh.features.text import BagOfWords
 from dlfh.index import Index
 from dlfh.index.where import names_of, parse_where
-
-Mask = npt.NDArray[np.bool_]
 
 #: Items that have an excluded label with at least this probability are left out; less than this is not an answer.
 _EXCLUDED = _LIKELY = 0.5
@@ -251,7 +249,7 @@ class Searcher:
         signs = {name: self._signs(hashed.get(name, hashed[first])) for name in self.encoder.modalities_}
         return EncodedQuery(None, code, self._signs(code), signs)
 
-    def _signs(self, code: Codes) -> npt.NDArray[np.float32]:
+    def _signs(self, code: Codes) -> Singles:
         return unpack(code[None], self.encoder.n_bits)[0].astype(np.float32)
 
     # Items
@@ -275,7 +273,7 @@ class Searcher:
             if not self.index.matches({name: {"!=": None}}).any()
         ]
 
-    def _coverage(self, text: str, columns: Sequence[int]) -> npt.NDArray[np.float64]:
+    def _coverage(self, text: str, columns: Sequence[int]) -> Floats:
         return self.words.coverage(text, columns)
 
     def _shortlist(self, query: EncodedQuery, options: SearchOptions) -> _Space:
@@ -293,9 +291,7 @@ class Searcher:
         index = in_memory(self.index.items(), self.index.n_bits, self.index.modalities)
         return Searcher(self.encoder, index, WordIndexFile(index, self.words.modalities, self.words.folder))
 
-    def log_odds(
-        self, modality: str, vectors: Features, texts: Sequence[str] | None
-    ) -> tuple[npt.NDArray[np.float64], Mask] | None:
+    def log_odds(self, modality: str, vectors: Features, texts: Sequence[str] | None) -> tuple[Floats, Mask] | None:
         """Return the log-odds of every item for queries with default options, and which items have learned codes.
 
         None if the collection is not calibrated.
@@ -442,7 +438,7 @@ class Searcher:
         return [f"None of these words occur in the texts that the model learned from: {query.value}"]
 
 
-def _weighted_distance(values: npt.NDArray[Any], code: Codes) -> float:
+def _weighted_distance(values: Array, code: Codes) -> float:
     """Return the sum of the absolute values whose signs differ from the code."""
     differs = (values > 0) != (unpack(code[None], len(values))[0] > 0)
     return float(np.abs(values[differs].astype(np.float64)).sum())

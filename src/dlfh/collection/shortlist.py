@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Floats, Integers, Mask
 from dlfh.codes import n_bytes, pack
 from dlfh.collection.columns import hashed_column
 from dlfh.index import Index
@@ -31,7 +31,7 @@ class Shortlist(NamedTuple):
     """The items on a shortlist, and how many of a query's words they contain."""
 
     items: Index
-    positions: npt.NDArray[np.int64]
+    positions: Integers
     words: WordIndexFile
 
     @classmethod
@@ -42,7 +42,7 @@ class Shortlist(NamedTuple):
         items = in_memory((item for _, item in stored), index.n_bits, index.modalities)
         return cls(items, np.array([position for position, _ in stored], np.int64), words)
 
-    def coverage(self, text: str, columns: Sequence[int]) -> npt.NDArray[np.float64]:
+    def coverage(self, text: str, columns: Sequence[int]) -> Floats:
         """Return `WordIndex.coverage` of the items on the shortlist, with word weights of the whole collection."""
         coverage, known = self.words.coverage(text, columns), self.words.positions()
         if not len(known):
@@ -50,7 +50,7 @@ class Shortlist(NamedTuple):
         rows = np.minimum(np.searchsorted(known, self.positions), len(known) - 1)
         return np.where(known[rows] == self.positions, coverage[rows], 0.0)
 
-    def candidates(self, options: SearchOptions) -> npt.NDArray[np.bool_] | None:
+    def candidates(self, options: SearchOptions) -> Mask | None:
         """Return which items still match the options: others may have changed them after the search."""
         if options.ids is None and options.where is None:
             return None

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Array, Floats, Integers, Mask, Singles
 from dlfh._cancellation import checkpoint
 from dlfh._optional import require
 from dlfh._validation import check_flag, check_integer
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from dlfh.collection.collection import Collection
     from dlfh.collection.encoder import Encoder
 
-Values = npt.NDArray[np.float32]
-Positions = npt.NDArray[np.int64]
 
 #: Items whose known labels a threshold is checked with, drawn at random if there are more.
 _MAX_CHECKED = 20_000
@@ -56,11 +54,11 @@ class Precision:
     n_items: Number of items with known labels; 0 if the probabilities are taken at their word.
     """
 
-    counts: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(_STEPS + 1))
-    hits: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(_STEPS + 1))
+    counts: Floats = field(default_factory=lambda: np.zeros(_STEPS + 1))
+    hits: Floats = field(default_factory=lambda: np.zeros(_STEPS + 1))
     n_items: int = 0
 
-    def add(self, probabilities: Values, truth: npt.NDArray[Any]) -> None:
+    def add(self, probabilities: Singles, truth: Array) -> None:
         """Count the probabilities of items (n, n_labels) and their labels, or the probabilities again."""
         places = np.clip(probabilities * _STEPS, 0, _STEPS).astype(np.int64).ravel()
         self.counts += np.bincount(places, minlength=_STEPS + 1)
@@ -81,7 +79,7 @@ class Precision:
         place = round(threshold * _STEPS)
         return float(hits[place] / max(counts[place], 1)), float(hits[place] / max(hits[0], 1))
 
-    def _above(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def _above(self) -> tuple[Floats, Floats]:
         return tuple(np.cumsum(each[::-1])[::-1] for each in (self.counts, self.hits))  # type: ignore[return-value]
 
 
@@ -181,7 +179,7 @@ def check_suffix(path: Path) -> str:
 
 def selected(
     collection: Collection, ids: Sequence[str] | None, where: Mapping[str, Any] | None, *, missing: bool
-) -> Positions:
+) -> Integers:
     """Return the positions of the items to suggest labels for; parameters as for `Collection.suggest`."""
     check_flag(missing, "missing")
     index = collection.index
@@ -195,7 +193,7 @@ def selected(
 
 
 def suggest(
-    collection: Collection, positions: Positions, *, precision: float, k: int, checked: Precision | None = None
+    collection: Collection, positions: Integers, *, precision: float, k: int, checked: Precision | None = None
 ) -> Suggestions:
     """Return suggested labels of the items at the given positions, which they do not have.
 
@@ -242,14 +240,12 @@ def check_precision(collection: Collection) -> Precision:
     return checked
 
 
-def _sample(positions: Positions) -> Positions:
+def _sample(positions: Integers) -> Integers:
     size = min(len(positions), _MAX_CHECKED)
     return np.sort(np.random.default_rng(0).choice(positions, size, replace=False))
 
 
-def _predicted(
-    collection: Collection, positions: Positions
-) -> Iterator[tuple[list[str], Values, npt.NDArray[np.bool_]]]:
+def _predicted(collection: Collection, positions: Integers) -> Iterator[tuple[list[str], Singles, Mask]]:
     """Yield the ids, predicted probabilities and known labels (n, n_labels) of items, a batch at a time."""
     encoder, model = collection.encoder, _label_model(collection.encoder)
     size = max(1, min(_MAX_BATCH, _MAX_PROBABILITIES // model.n_labels))

@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Floats, Integers
 from dlfh._cancellation import checkpoint
 from dlfh._persistence.files import open_regular, read_regular, replace_file
 from dlfh.errors import StorageError
@@ -79,7 +79,7 @@ class WordIndex:
     def __len__(self) -> int:
         return self._n_texts
 
-    def coverage(self, text: str, columns: Sequence[int] | None = None) -> npt.NDArray[np.float64]:
+    def coverage(self, text: str, columns: Sequence[int] | None = None) -> Floats:
         """Return how much of a query each item's texts cover: the BM25 score divided by the total weight of its words.
 
         It is 0 for an item without any word of the query, and about 1 for one with all of them. Words that occur in at
@@ -241,7 +241,7 @@ class WordIndexFile:
         self.modalities = modalities
         self.folder = folder if index.folder is None else index.folder.parent
         self._loaded: tuple[str, WordIndex] | None = None
-        self._positions: tuple[str, npt.NDArray[np.int64]] | None = None
+        self._positions: tuple[str, Integers] | None = None
 
     @property
     def _path(self) -> Path:
@@ -258,7 +258,7 @@ class WordIndexFile:
         # An index in memory has no state, and no file.
         return WordIndex.read(self._path, state, len(self.modalities), len(self._index)) if state else None
 
-    def coverage(self, text: str, columns: Sequence[int] | None = None) -> npt.NDArray[np.float64]:
+    def coverage(self, text: str, columns: Sequence[int] | None = None) -> Floats:
         """Return `WordIndex.coverage` of all items."""
         words = self.current()
         try:
@@ -277,7 +277,7 @@ class WordIndexFile:
             self._loaded = self._index.state or "", self._build()
             return self._loaded[1].contains(phrase)
 
-    def positions(self) -> npt.NDArray[np.int64]:
+    def positions(self) -> Integers:
         """Return the position in the collection's index of each row of the word index."""
         self.current()
         assert self._loaded is not None

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-from dlfh.codes import Codes
+from dlfh._arrays import Array, Codes, Mask
 from dlfh.datasets.arrays import listed, read_array, read_arrays
 from dlfh.errors import InputError
 
@@ -41,14 +40,14 @@ def pack_codes(arrays: Mapping[str, Any]) -> tuple[dict[str, Codes], int]:
     return codes, lengths[first]
 
 
-def _matrix(name: str, array: Any) -> npt.NDArray[Any]:
+def _matrix(name: str, array: Any) -> Array:
     matrix = array.toarray() if sp.issparse(array) else np.asarray(array)
     if matrix.ndim != 2 or 0 in matrix.shape or matrix.dtype.kind not in "biuf":
         raise InputError(f"{name!r} must be a matrix of codes, a row per point, got {matrix.dtype} of {matrix.shape}")
     return matrix
 
 
-def _bits(name: str, matrix: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def _bits(name: str, matrix: Array) -> Mask:
     is_one = matrix == 1
     for zero in (0, -1):
         if (is_one | (matrix == zero)).all():

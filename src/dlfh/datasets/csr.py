@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Array
 from dlfh._sparse import compressed_rows, rows_from_parts
 
 _PARTS = ("data", "indices", "indptr", "shape")
@@ -28,7 +28,7 @@ def as_csr(name: str, matrix: Any) -> sp.csr_array:
     return rows
 
 
-def split_csr(name: str, matrix: sp.csr_array) -> dict[str, npt.NDArray[Any]]:
+def split_csr(name: str, matrix: sp.csr_array) -> dict[str, Array]:
     """Return the arrays of a matrix, for `join_csr_parts`."""
     parts = (matrix.data, matrix.indices, matrix.indptr, np.array(matrix.shape, np.int64))
     return {f"{name}_{part}": array for part, array in zip(_PARTS, parts, strict=True)}

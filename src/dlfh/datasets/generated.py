@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Floats, Integers, Mask, Singles
 from dlfh._validation import check_integer, check_positive, check_random_state
 from dlfh.datasets.descriptions import Description, describe
 from dlfh.datasets.paired import Paired, Split
 from dlfh.errors import InputError
-
-Floats = npt.NDArray[np.float64]
-Images = npt.NDArray[np.float32]
-Sets = npt.NDArray[np.bool_]
 
 _NOISE = 2.0  # standard deviation of image noise in `make_like`
 _DRAWS = 65536  # label sets drawn at a time
@@ -118,9 +114,7 @@ def _popularity(n: int) -> Floats:
     return weights / weights.sum()
 
 
-def _images(
-    rng: np.random.Generator, sets: Sets, set_of_point: npt.NDArray[np.int64], n_features: int, noise: float
-) -> Images:
+def _images(rng: np.random.Generator, sets: Mask, set_of_point: Integers, n_features: int, noise: float) -> Singles:
     """Return the sum of a random vector for each label of a point, plus noise."""
     vectors = rng.standard_normal((sets.shape[1], n_features))
     image = rng.standard_normal((len(set_of_point), n_features), dtype=np.float32)
@@ -148,13 +142,13 @@ def _texts(rng: np.random.Generator, labels: sp.csr_array, n_words: int, length:
     return counts
 
 
-def _histograms(values: Images) -> Images:
+def _histograms(values: Singles) -> Singles:
     """Return non-negative shares that sum to 1, some of them 0."""
     counts = np.maximum(values + 1, 0)
     return counts / np.maximum(counts.sum(axis=1, keepdims=True), np.float32(1e-6))
 
 
-def _proportions(values: Images) -> Images:
+def _proportions(values: Singles) -> Singles:
     weights = np.exp(values - values.max(axis=1, keepdims=True))
     return weights / weights.sum(axis=1, keepdims=True)
 
@@ -162,11 +156,11 @@ def _proportions(values: Images) -> Images:
 # ------------------------------------------------------------------------------------------------------- label sets
 
 
-def _random_label_sets(rng: np.random.Generator, n_labels: int, n_sets: int) -> Sets:
+def _random_label_sets(rng: np.random.Generator, n_labels: int, n_sets: int) -> Mask:
     check_integer(n_sets, "n_label_sets", 1)
     if n_labels < 40 and n_sets > 2**n_labels - 1:
         raise InputError(f"n_label_sets is {n_sets} but {n_labels} labels form only {2**n_labels - 1} label sets")
-    distinct: dict[bytes, Sets] = {}
+    distinct: dict[bytes, Mask] = {}
     probability = np.minimum(0.5, 0.7 * _popularity(n_labels))
     while len(distinct) < n_sets:
         row = rng.random(n_labels) < probability
@@ -176,9 +170,7 @@ def _random_label_sets(rng: np.random.Generator, n_labels: int, n_sets: int) -> 
     return np.array(list(distinct.values()))
 
 
-def _label_sets_like(
-    rng: np.random.Generator, description: Description, n_points: int
-) -> tuple[Sets, npt.NDArray[np.int64]]:
+def _label_sets_like(rng: np.random.Generator, description: Description, n_points: int) -> tuple[Mask, Integers]:
     """Return the distinct label sets, and the number of each point's set."""
     if description.labels_per_point == 1:
         sets, counts = np.eye(description.n_labels, dtype=bool), np.ones(description.n_labels)
@@ -191,7 +183,7 @@ def _label_sets_like(
     return sets, rng.permutation(set_of_point)[:n_points]
 
 
-def _scene_label_sets(rng: np.random.Generator, description: Description) -> tuple[Sets, Floats]:
+def _scene_label_sets(rng: np.random.Generator, description: Description) -> tuple[Mask, Floats]:
     """Draw label sets until the required number of distinct ones is reached, and count how often each was drawn."""
     probabilities = _scenes(rng, description.n_labels, description.labels_per_point)
     counts: Counter[bytes] = Counter()

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._arrays import Integers
 from dlfh._optional import missing, require
 from dlfh._progress import progress
 from dlfh._validation import check_integer
@@ -49,7 +50,7 @@ class Icons:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def take(self, rows: Sequence[int] | npt.NDArray[np.int64]) -> Icons:
+    def take(self, rows: Sequence[int] | Integers) -> Icons:
         """Return the icons in ``rows``."""
         return Icons(
             tuple(self.ids[row] for row in rows),

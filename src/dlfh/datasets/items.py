@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Integers, Mask
 from dlfh._validation import check_features
 from dlfh.datasets.label_cells import parse_labels
 from dlfh.datasets.problem import LABEL_WORDS, RESERVED_NAMES, Problem
@@ -100,18 +100,18 @@ class Items:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def present(self, modality: str) -> npt.NDArray[np.bool_]:
+    def present(self, modality: str) -> Mask:
         """Return a boolean mask of the items that have a modality."""
         values = self.modalities[modality]
         if isinstance(values, list):
             return np.array([value is not None for value in values], bool)
         return np.ones(len(self), bool)
 
-    def labelled(self) -> npt.NDArray[np.bool_]:
+    def labelled(self) -> Mask:
         """Return a boolean mask of the items that have labels."""
         return np.array([bool(labels) for labels in self.labels or [[]] * len(self)], bool)
 
-    def complete(self) -> npt.NDArray[np.bool_]:
+    def complete(self) -> Mask:
         """Return a boolean mask of the items that have labels and every modality."""
         return np.logical_and.reduce([self.labelled(), *map(self.present, self.modalities)])
 
@@ -148,7 +148,7 @@ def _n_rows(values: Any) -> int:
     return len(values) if isinstance(values, list) else int(values.shape[0])
 
 
-def _take(values: Any, rows: npt.NDArray[np.int64]) -> Any:
+def _take(values: Any, rows: Integers) -> Any:
     return [values[row] for row in rows] if isinstance(values, list) else values[rows]
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-Integers = npt.NDArray[np.int64]
+from dlfh._arrays import Integers, Mask
+
 _Words = npt.NDArray[np.uint64]
 
 _BLOCK = 4096
@@ -36,7 +37,7 @@ def shared_points(queries: Mapping[str, Any], database: Mapping[str, Any]) -> tu
     return query_rows[same], database_rows[same]
 
 
-def _equal_rows(a: Any, b: Any) -> npt.NDArray[np.bool_]:
+def _equal_rows(a: Any, b: Any) -> Mask:
     dense = [block.toarray() if sp.issparse(block) else block for block in (a, b)]
     return np.asarray((dense[0] == dense[1]).all(axis=1))
 

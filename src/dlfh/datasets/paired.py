@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Integers
 from dlfh._sparse import compressed_rows
 from dlfh._validation import check_integer, check_random_state
 from dlfh.errors import InputError
@@ -43,7 +43,7 @@ class Paired:
     def __len__(self) -> int:
         return self.labels.shape[0] if hasattr(self.labels, "shape") else len(self.labels)
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Paired:
+    def take(self, rows: Integers) -> Paired:
         """Return the points in ``rows``."""
         labels = _take(self.labels, rows, "labels")
         modalities = {name: _take(matrix, rows, f"modality {name!r}") for name, matrix in self.modalities.items()}
@@ -207,7 +207,7 @@ def _stack(arrays: list[Any]) -> Any:
 
 def draw_rows(
     n_points: int, n_drawn: int, parameter: str, random_state: int | None, called: str = "points"
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+) -> tuple[Integers, Integers]:
     """Return the rows of a random sample, and all other rows."""
     if n_drawn >= n_points:
         raise InputError(f"{parameter} is {n_drawn} but there are only {n_points} {called}")
@@ -215,7 +215,7 @@ def draw_rows(
     return np.sort(order[:n_drawn]), np.sort(order[n_drawn:])
 
 
-def _take(values: Any, rows: npt.NDArray[np.int64], called: str) -> Any:
+def _take(values: Any, rows: Integers, called: str) -> Any:
     if not hasattr(values, "shape"):
         return [values[row] for row in rows]
     return (compressed_rows(values, called) if sp.issparse(values) else values)[rows]

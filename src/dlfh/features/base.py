@@ -12,15 +12,15 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Array, Integers
 from dlfh._parameters import Parameterized
 from dlfh._persistence.json_values import parameters_from_json, parameters_to_json
 from dlfh._persistence.registry import Registered, Registry
 from dlfh._validation import Features, check_flag
 from dlfh.errors import InputError, ModelError, NotFittedError
 
-Arrays = Mapping[str, npt.NDArray[Any]]
+Arrays = Mapping[str, Array]
 
 
 class PartialFeatures(NamedTuple):
@@ -32,7 +32,7 @@ class PartialFeatures(NamedTuple):
     """
 
     features: Features
-    rows: npt.NDArray[np.int64]
+    rows: Integers
     problems: dict[int, str]
     contents: Mapping[int, str] = MappingProxyType({})
 
@@ -104,7 +104,7 @@ class Featurizer(Registered, Parameterized, ABC):
         self.check_parameters()
         return self._fit_transform(self._collect(items), strict=False)
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return JSON values and arrays, for `from_parts`."""
         self._check_fitted()
         fitted, arrays = self._state()
@@ -169,7 +169,7 @@ class Featurizer(Registered, Parameterized, ABC):
     def _transform(self, items: Any, strict: bool) -> PartialFeatures:
         """Convert items to vectors; if ``strict``, an unreadable item raises InputError."""
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the fitted state, as JSON values and arrays."""
         return {}, {}
 

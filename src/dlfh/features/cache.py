@@ -21,15 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Singles
 from dlfh._limits import check_regular_file
 from dlfh._version import __version__
 from dlfh.errors import InputError
 from dlfh.features.base import Featurizer, PartialFeatures
 from dlfh.features.files import new_hash, read_file
-
-Vector = npt.NDArray[np.float32]
 
 #: Smaller batches bypass the cache: query images are single and rarely repeat.
 _MIN_IMAGES = 8
@@ -168,9 +166,9 @@ class FeatureCache:
     def __init__(self, folder: Path) -> None:
         self.file = folder / "features.sqlite3"
 
-    def get(self, keys: Sequence[bytes], n_features: int) -> dict[bytes, Vector]:
+    def get(self, keys: Sequence[bytes], n_features: int) -> dict[bytes, Singles]:
         """Return the vectors that are stored for some keys."""
-        found: dict[bytes, Vector] = {}
+        found: dict[bytes, Singles] = {}
 
         def look_up(database: sqlite3.Connection) -> None:
             for start in range(0, len(keys), _KEYS_AT_ONCE):
@@ -185,7 +183,7 @@ class FeatureCache:
         self._run(look_up)
         return {key: vector for key, vector in found.items() if np.isfinite(vector).all()}
 
-    def put(self, rows: Sequence[tuple[bytes, Vector]]) -> None:
+    def put(self, rows: Sequence[tuple[bytes, Singles]]) -> None:
         """Store vectors."""
         now = time.time()
         contents = [(key, vector.tobytes()) for key, vector in rows]

@@ -12,9 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-
+from dlfh._arrays import Singles
 from dlfh._optional import require
 from dlfh._validation import check_choice
 from dlfh.errors import InputError
@@ -89,7 +87,7 @@ class Clip(NetworkFeaturizer):
     def _reader(self, contents: dict[int, str]) -> Callable[[Any, int], Any]:
         return partial(open_item, contents=contents) if self.tower == "image" else check_text
 
-    def _vectors(self, network: Network, values: list[Any]) -> npt.NDArray[np.float32]:
+    def _vectors(self, network: Network, values: list[Any]) -> Singles:
         return _vectors(network, values, self.tower, self.device)
 
 
@@ -134,7 +132,7 @@ def _fingerprint(model: Any, tower: str) -> str:
     )
 
 
-def _vectors(network: Network, values: list[Any], tower: str, device: str) -> npt.NDArray[np.float32]:
+def _vectors(network: Network, values: list[Any], tower: str, device: str) -> Singles:
     torch = require("torch", "CLIP", "clip")
     if tower == "text":
         longest = network.model.config.text_config.max_position_embeddings

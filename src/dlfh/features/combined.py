@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Array, Singles
 from dlfh.errors import InputError
 from dlfh.features.base import Arrays, PartialFeatures
 from dlfh.features.gist import Gist
@@ -46,7 +46,7 @@ class CombinedImage(ImageFeaturizer):
 
     kind = "combined-image"
 
-    scales_: npt.NDArray[np.float32]
+    scales_: Singles
 
     def __init__(
         self, parts: Sequence[str] = ("gist", "hog", "thumbnail"), *, n_jobs: int | None = None, verbose: bool = False
@@ -71,7 +71,7 @@ class CombinedImage(ImageFeaturizer):
     def _prepare(self, image: Any) -> list[Any]:
         return [part._prepare(image) for part in self._featurizers()]
 
-    def _compute(self, prepared: list[Any]) -> npt.NDArray[np.float32]:
+    def _compute(self, prepared: list[Any]) -> Singles:
         columns = zip(*prepared, strict=True)
         return np.hstack(
             [part._compute(list(images)) for part, images in zip(self._featurizers(), columns, strict=True)]
@@ -96,11 +96,11 @@ class CombinedImage(ImageFeaturizer):
             block *= scale
         return unscaled
 
-    def _blocks(self, features: npt.NDArray[np.float32]) -> list[npt.NDArray[np.float32]]:
+    def _blocks(self, features: Singles) -> list[Singles]:
         ends = np.cumsum([part._width() for part in self._featurizers()])
         return np.split(features, ends[:-1], axis=1)
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         return {}, {"scales": self.scales_}
 
     def _restore(self, fitted: Mapping[str, Any], arrays: Arrays) -> None:
@@ -111,7 +111,7 @@ class CombinedImage(ImageFeaturizer):
         self.scales_ = scales
 
 
-def _scale(block: npt.NDArray[np.float32]) -> float:
+def _scale(block: Singles) -> float:
     """Return the factor that normalises the mean squared distance from the mean to 1."""
     variance = float(block.var(axis=0, dtype=np.float64).sum())
     # Below this, the images are equal up to rounding errors.

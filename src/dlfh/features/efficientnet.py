@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Singles
 from dlfh._optional import require
 from dlfh._validation import check_integer
 from dlfh.errors import InputError
@@ -92,7 +92,7 @@ class EfficientNet(NetworkFeaturizer):
         side = _SIDES[int(self.size)]
         return lambda item, position: square(open_item(item, position, contents), side, "RGB")
 
-    def _vectors(self, network: Network, values: list[Any]) -> npt.NDArray[np.float32]:
+    def _vectors(self, network: Network, values: list[Any]) -> Singles:
         torch = require("torch", "EfficientNet", "cnn")
         pixels = (np.stack(values).astype(np.float32) - np.float32(_MEAN)) / np.float32(_SCALE)
         with torch.inference_mode():

@@ -17,11 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._arrays import Floats, Integers, Singles
 from dlfh._validation import check_integer
 from dlfh.errors import InputError
 from dlfh.features.images import ImageFeaturizer, Pixels, square
-
-Singles = npt.NDArray[np.float32]
 
 N_SCALES, N_ORIENTATIONS, N_BLOCKS = 4, 8, 4
 
@@ -126,7 +125,7 @@ def _low_pass(n: int) -> Singles:
 class _Patch(NamedTuple):
     """The part of the spectrum that a filter passes: indices into the flat spectrum, weights, and side."""
 
-    places: npt.NDArray[np.int64]
+    places: Integers
     weights: npt.NDArray[np.complex64]
     side: int
 
@@ -147,9 +146,7 @@ def _patch(n: int, scale: int, orientation: int) -> _Patch:
     return _Patch(places.ravel(), weights.astype(np.complex64).ravel(), side)
 
 
-def gabor(
-    down: npt.NDArray[np.float64], right: npt.NDArray[np.float64], scale: int, orientation: int
-) -> npt.NDArray[np.float64]:
+def gabor(down: Floats, right: Floats, scale: int, orientation: int) -> Floats:
     """Return a filter's response to waves, given by their vertical and horizontal cycles per pixel."""
     radius = np.hypot(down, right) / FREQUENCIES[scale]
     angle = np.arctan2(down, right) - np.pi / N_ORIENTATIONS * orientation

@@ -10,11 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Singles
 from dlfh.features.images import ImageFeaturizer, Pixels, square
-
-Singles = npt.NDArray[np.float32]
 
 SIZE, N_CELLS, N_DIRECTIONS = 64, 8, 8
 

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._arrays import Array, Floats, Singles
 from dlfh._limits import check_limit, limit_of
 from dlfh._optional import is_installed, missing
 from dlfh._parallel import Workers, resolve_n_jobs
@@ -146,7 +147,7 @@ def _to_rgb(image: Any, called: str) -> Any:
     return image.convert("RGB")
 
 
-def _eight_bits(values: npt.NDArray[Any]) -> Pixels:
+def _eight_bits(values: Array) -> Pixels:
     """Convert greyscale values to 8 bits, scaled by the smallest usual range that contains them."""
     if values.dtype == np.uint16:
         top = 65535.0
@@ -159,16 +160,16 @@ def _eight_bits(values: npt.NDArray[Any]) -> Pixels:
     return pixels
 
 
-def _row_blocks(values: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+def _row_blocks(values: Array) -> Iterator[Array]:
     """Yield blocks of rows: a whole image in double precision would take several times its memory."""
     return (values[start : start + 256] for start in range(0, len(values), 256))
 
 
-def _finite(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def _finite(values: Array) -> Floats:
     return np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
 
 
-def _rgb_of_array(array: npt.NDArray[Any], called: str) -> Pixels:
+def _rgb_of_array(array: Array, called: str) -> Pixels:
     """Convert an array of any accepted shape and type to opaque RGB."""
     if (
         array.ndim not in (2, 3)
@@ -224,7 +225,7 @@ class _QuietPillow:
                 warnings.filterwarnings("ignore", module=r"PIL\.")
                 warnings.simplefilter("ignore", DecompressionBombWarning)
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._readers -= 1
             if self._readers == 0:
@@ -257,7 +258,7 @@ class ImageFeaturizer(Featurizer):
         """Convert a PIL image in RGB to the input of `_compute`."""
 
     @abstractmethod
-    def _compute(self, prepared: list[Any]) -> npt.NDArray[np.float32]:
+    def _compute(self, prepared: list[Any]) -> Singles:
         """Return the vectors of a block of prepared images."""
 
     def _fit(self, items: Any, strict: bool) -> int:

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Array, Singles
 from dlfh._progress import progress
 from dlfh._validation import check_integer
 from dlfh.errors import InputError, ModelError
@@ -61,7 +61,7 @@ class NetworkFeaturizer(Featurizer):
         """Return a function that reads an item, given the item and its position; ``contents`` as for `open_item`."""
 
     @abstractmethod
-    def _vectors(self, network: Network, values: list[Any]) -> npt.NDArray[np.float32]:
+    def _vectors(self, network: Network, values: list[Any]) -> Singles:
         """Return the vectors of a batch of values."""
 
     def _fit(self, items: Any, strict: bool) -> int:
@@ -109,7 +109,7 @@ class NetworkFeaturizer(Featurizer):
         # The network is large and not copyable: copies load it again.
         return {name: value for name, value in vars(self).items() if name != "_network"}
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         return {"fingerprint": self.fingerprint_}, {}
 
     def _restore(self, fitted: Mapping[str, Any], arrays: Arrays) -> None:

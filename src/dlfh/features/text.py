@@ -20,9 +20,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Array, Integers
 from dlfh._limits import check_limit
 from dlfh._progress import progress
 from dlfh._validation import check_choice, check_flag, check_integer
@@ -218,7 +218,7 @@ class BagOfWords(Featurizer):
             raise InputError(f"stop_words must be None, 'english' or a list of words, got {self.stop_words!r}")
         return frozenset(_normalise(word, bool(self.lowercase), bool(self.strip_accents)) for word in words)
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         return {"vocabulary": self.vocabulary_}, {"idf": self.idf_}
 
     def _restore(self, fitted: Mapping[str, Any], arrays: Arrays) -> None:
@@ -250,7 +250,7 @@ def _check_range(value: Any, name: str) -> None:
         raise InputError(f"{name} must be two whole numbers from 1 to {_MAX_NGRAM} in ascending order, got {value!r}")
 
 
-def _most_frequent(frequencies: npt.NDArray[Any], minimum: int, limit: int | None) -> npt.NDArray[np.int64]:
+def _most_frequent(frequencies: Array, minimum: int, limit: int | None) -> Integers:
     """Return the indices of the most frequent terms, ascending; of equally frequent ones, the first."""
     order = np.argsort(-frequencies, kind="stable")
     return np.sort(order[frequencies[order] >= minimum][:limit])

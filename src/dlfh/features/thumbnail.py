@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Singles
 from dlfh._validation import check_integer
 from dlfh.features.images import ImageFeaturizer, Pixels, square
 
@@ -47,5 +47,5 @@ class Thumbnail(ImageFeaturizer):
     def _prepare(self, image: Any) -> Pixels:
         return square(image, int(self.size), "RGB")
 
-    def _compute(self, prepared: list[Pixels]) -> npt.NDArray[np.float32]:
+    def _compute(self, prepared: list[Pixels]) -> Singles:
         return np.stack(prepared).reshape(len(prepared), -1).astype(np.float32) / np.float32(255)

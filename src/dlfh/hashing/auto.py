@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Integers, Mask
 from dlfh._labels import LabelSets
 from dlfh._mathematics.copies import copies_per_point, copy_groups
 from dlfh._mathematics.moments import Moments
@@ -100,11 +100,11 @@ class Auto(BlockLearner):
             share = typical_variance(whole[points]) / typical_variance(whole)
         return self.choose(Sample(survey.take(points), *targets.take(points)), n, modality, context, share)
 
-    def points(self, n_points: int, seed: int) -> npt.NDArray[np.int64]:
+    def points(self, n_points: int, seed: int) -> Integers:
         """Return the points to choose by, the same for all modalities with the same number of points."""
         return self._draw(n_points, seed)[0]
 
-    def _draw(self, n_points: int, seed: int) -> tuple[npt.NDArray[np.int64], np.random.Generator]:
+    def _draw(self, n_points: int, seed: int) -> tuple[Integers, np.random.Generator]:
         """Return the points to choose by, and the generator that goes on to draw their folds."""
         rng = np.random.default_rng(seed)
         return np.sort(rng.choice(n_points, min(self.n_points, n_points), replace=False)), rng
@@ -199,7 +199,7 @@ def rescaled(learner: HashLearner, factor: float) -> HashLearner:
     return changed
 
 
-def _folds(n_points: int, n_folds: int, rng: np.random.Generator) -> list[npt.NDArray[np.bool_]]:
+def _folds(n_points: int, n_folds: int, rng: np.random.Generator) -> list[Mask]:
     """Return masks of held-out points, one for each fold."""
     fold_of_point = rng.permutation(n_points) % n_folds
     return [fold_of_point == fold for fold in range(n_folds if n_points <= _MAX_CROSS_VALIDATED else 1)]
@@ -217,7 +217,7 @@ class Sample:
     def n_points(self) -> int:
         return int(self.features.shape[0])
 
-    def take(self, points: npt.NDArray[np.int64]) -> Sample:
+    def take(self, points: Integers) -> Sample:
         """Return some of the points."""
         targets = Targets(self.targets.codes, self.targets.row_of_point[points], self.targets.n_bits)
         return Sample(self.features[points], targets, self.labels.take(points))
@@ -229,9 +229,7 @@ class _Evaluation:
     folds: Masks of held-out points.
     """
 
-    def __init__(
-        self, sample: Sample, folds: Sequence[npt.NDArray[np.bool_]], modality: str, context: FitContext
-    ) -> None:
+    def __init__(self, sample: Sample, folds: Sequence[Mask], modality: str, context: FitContext) -> None:
         self.modality, self.context = modality, FitContext(context.workers, context.seed)
         self.held_out = np.flatnonzero(np.any(folds, axis=0))
         self.features, targets = sample.features, sample.targets

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._arrays import Array, Codes, Singles
 from dlfh._mathematics.leave_one_out import RidgeSolution
 from dlfh._mathematics.moments import Moments
 from dlfh._mathematics.targets import Targets
@@ -27,7 +28,7 @@ from dlfh._progress import Bar
 from dlfh._validation import Features, raise_if_not_finite
 from dlfh.blocks.base import Blocks
 from dlfh.blocks.modalities import in_one_block
-from dlfh.codes import Codes, n_bytes, pack
+from dlfh.codes import n_bytes, pack
 from dlfh.errors import InputError
 from dlfh.hashing.block_targets import BlockTargets
 
@@ -58,7 +59,7 @@ class FitContext:
         return self.workers.n_jobs if features.is_local else 1
 
 
-def expected_bits(log_odds: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def expected_bits(log_odds: Array) -> Array:
     """Return the expected value of bits of -1 and +1, 2 p - 1 = tanh(z / 2), from their log-odds z."""
     return np.tanh(log_odds / 2)
 
@@ -78,7 +79,7 @@ class HashFunction(Registered, ABC):
     n_bits: int
 
     @abstractmethod
-    def project(self, features: Features, modality: str, workers: Workers) -> npt.NDArray[np.float32]:
+    def project(self, features: Features, modality: str, workers: Workers) -> Singles:
         """Return the values whose signs are the code, shape (n, n_bits)."""
 
     def encode(self, features: Features, modality: str, workers: Workers) -> Codes:
@@ -90,12 +91,12 @@ class HashFunction(Registered, ABC):
         return None
 
     @abstractmethod
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         """Return the arrays from which `from_arrays` restores this hash function."""
 
     @classmethod
     @abstractmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> HashFunction:
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> HashFunction:
         """Restore a hash function from its arrays."""
 
 
@@ -108,7 +109,7 @@ def hash_blocks(
     return features.map(functools.partial(hash_block, function, modality, n_jobs, real), width, dtype)
 
 
-def hash_block(function: HashFunction, modality: str, n_jobs: int | None, real: bool, block: Any) -> npt.NDArray[Any]:
+def hash_block(function: HashFunction, modality: str, n_jobs: int | None, real: bool, block: Any) -> Array:
     """Return the codes of a block, or the real values whose signs they are."""
     with Workers(n_jobs) as workers:
         return (function.project if real else function.encode)(block, modality, workers)
@@ -124,9 +125,7 @@ def numbered_rows(start: int, block: Any, modality: str) -> Iterator[None]:
         raise
 
 
-def check_array(
-    arrays: Mapping[str, npt.NDArray[Any]], name: str, dtype: npt.DTypeLike, shape: tuple[int | None, ...]
-) -> npt.NDArray[Any]:
+def check_array(arrays: Mapping[str, Array], name: str, dtype: npt.DTypeLike, shape: tuple[int | None, ...]) -> Array:
     """Return an array of a saved model, which must be finite and have this type and shape (None: any length)."""
     array = arrays[name]
     fits = len(shape) == array.ndim and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
@@ -176,9 +175,7 @@ class HashLearner(Registered, Parameterized, ABC):
             )
         return self.fit(features.whole, targets.whole, modality, context)
 
-    def leave_one_out(
-        self, function: HashFunction, features: Features, targets: Targets
-    ) -> npt.NDArray[np.float32] | None:
+    def leave_one_out(self, function: HashFunction, features: Features, targets: Targets) -> Singles | None:
         """Return leave-one-out projections of the training points.
 
         Parameters
@@ -218,9 +215,7 @@ class SummedLearner(BlockLearner):
         return self
 
     @abstractmethod
-    def leave_sample_out(
-        self, function: Any, solution: RidgeSolution, features: Features, targets: npt.NDArray[Any]
-    ) -> npt.NDArray[np.float32]:
+    def leave_sample_out(self, function: Any, solution: RidgeSolution, features: Features, targets: Array) -> Singles:
         """Return leave-one-out predictions of a sample of the points that the regression was solved for."""
 
     @abstractmethod
@@ -253,7 +248,7 @@ def _sum_block(
     n_jobs: int,
     start: int,
     block: Any,
-    points: npt.NDArray[Any],
+    points: Array,
 ) -> Moments:
     with Workers(n_jobs) as workers, numbered_rows(start, block, modality):
         return learner.sums(feature_map, block, targets_of(points), modality, workers)

@@ -5,17 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Array, Integers
 from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import LabelledTargets, Targets
 from dlfh.blocks.base import ArrayBlocks, Blocks
 from dlfh.codes import n_bytes
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ class BlockTargets:
         return self.of_block(self.points.whole)
 
     @property
-    def of_block(self) -> Callable[[npt.NDArray[Any]], Targets]:
+    def of_block(self) -> Callable[[Array], Targets]:
         """A function that returns a block's targets from its part of ``points``. It does not hold the blocks."""
         distinct = None if self.distinct is None else replace(self.distinct, row_of_point=np.empty(0, np.int64))
         return functools.partial(_of_block, distinct, self.n_bits)
@@ -76,7 +73,7 @@ class BlockTargets:
         return self.of_block(found), labels
 
 
-def _of_block(distinct: Targets | None, n_bits: int, points: npt.NDArray[Any]) -> Targets:
+def _of_block(distinct: Targets | None, n_bits: int, points: Array) -> Targets:
     if distinct is None:
         return Targets(points, np.arange(len(points)), n_bits)
     return replace(distinct, row_of_point=points)

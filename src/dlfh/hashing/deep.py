@@ -12,17 +12,15 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Array, Floats, Integers, Singles
 from dlfh._mathematics.targets import Targets
 from dlfh._optional import require
 from dlfh._parallel import Workers
 from dlfh._validation import Features, check_integer, check_positive, raise_for_overflow, raise_if_not_finite
 from dlfh.errors import InputError, ModelError
 from dlfh.hashing.base import FitContext, HashFunction, HashLearner, check_array, expected_bits
-
-Singles = npt.NDArray[np.float32]
 
 _CHUNK_ROWS = 4096
 
@@ -58,14 +56,14 @@ class DeepHash(HashFunction):
             projections[start : start + _CHUNK_ROWS] = expected_bits(values)
         return projections
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        arrays: dict[str, npt.NDArray[Any]] = {}
+    def to_arrays(self) -> dict[str, Array]:
+        arrays: dict[str, Array] = {}
         for number, (weights, bias) in enumerate(self.layers):
             arrays |= {f"weights{number}": weights, f"bias{number}": bias}
         return arrays
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> DeepHash:
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> DeepHash:
         layers: list[tuple[Singles, Singles]] = []
         width: int | None = None
         for number in range(len(arrays) // 2):
@@ -82,7 +80,7 @@ class TorchHash(HashFunction):
 
     kind = "torch"
 
-    def __init__(self, module: Any, state: dict[str, npt.NDArray[Any]], n_features: int, n_bits: int) -> None:
+    def __init__(self, module: Any, state: dict[str, Array], n_features: int, n_bits: int) -> None:
         self.module = module
         self._state = state
         self.n_features = n_features
@@ -116,12 +114,12 @@ class TorchHash(HashFunction):
                 projections[start : start + _CHUNK_ROWS] = expected_bits(values)
         return projections
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         shape = {"shape": np.array([self.n_features, self.n_bits])}
         return shape | {f"state/{name}": array for name, array in self._state.items()}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> TorchHash:
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> TorchHash:
         """Restore a hash function without its network: see `attach`."""
         state = {name.removeprefix("state/"): array for name, array in arrays.items() if name.startswith("state/")}
         n_features, n_bits = check_array(arrays, "shape", np.int64, (2,)).tolist()
@@ -242,7 +240,7 @@ class Deep(HashLearner):
         held, rest = np.sort(order[:n_held]), order[n_held:]
         loss_of = torch.nn.BCEWithLogitsLoss()
 
-        def loss_at(rows: npt.NDArray[np.int64]) -> Any:
+        def loss_at(rows: Integers) -> Any:
             inputs = torch.from_numpy(((_dense(features[rows]) - mean) / scale).astype(np.float32)).to(device)
             bits = np.unpackbits(targets.codes[targets.row_of_point[rows]], axis=1, count=targets.n_bits)
             outputs = network(inputs)
@@ -282,7 +280,7 @@ def _dense(rows: Features) -> Singles:
     return np.asarray(rows.toarray() if sp.issparse(rows) else rows, np.float32)
 
 
-def _standardisation(features: Features) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _standardisation(features: Features) -> tuple[Floats, Floats]:
     """Return means and standard deviations, with 1 for constant features."""
     total = np.zeros(features.shape[1])
     squares = np.zeros(features.shape[1])

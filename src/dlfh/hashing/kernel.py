@@ -14,8 +14,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Array, Floats, Integers, Singles
 from dlfh._mathematics.leave_one_out import RidgeSolution, leave_one_out_by_features
 from dlfh._mathematics.moments import Moments
 from dlfh._mathematics.ridge import Ridge, check_ridge, solve_ridge
@@ -28,8 +28,6 @@ from dlfh.hashing.block_targets import BlockTargets
 from dlfh.hashing.rbf import CHUNK_ROWS, RBFMap
 from dlfh.hashing.scaling import SCALINGS
 from dlfh.hashing.survey import Survey
-
-Floats = npt.NDArray[np.float64]
 
 #: Kernel values above this mean that a point coincides with a base, up to rounding.
 _AT_A_BASE = 1 - 1e-6
@@ -50,7 +48,7 @@ class KernelHash(HashFunction):
         self.is_logistic = is_logistic
         self.n_features, self.n_bits = kernel.bases.shape[1], weights.shape[1]
 
-    def project(self, features: Features, modality: str, workers: Workers) -> npt.NDArray[np.float32]:
+    def project(self, features: Features, modality: str, workers: Workers) -> Singles:
         projections = np.empty((features.shape[0], self.n_bits), np.float32)
         for start in range(0, features.shape[0], CHUNK_ROWS):
             with np.errstate(over="ignore", invalid="ignore"):
@@ -66,7 +64,7 @@ class KernelHash(HashFunction):
         part.n_bits = len(part.offset)
         return part
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         return self.kernel.to_arrays() | {
             "weights": self.weights,
             "offset": self.offset,
@@ -74,7 +72,7 @@ class KernelHash(HashFunction):
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> KernelHash:
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> KernelHash:
         kernel = RBFMap.from_arrays(arrays)
         _, n_bits = check_array(arrays, "weights", np.float64, (len(kernel.bases), None)).shape
         check_array(arrays, "offset", np.float64, (n_bits,))
@@ -212,8 +210,8 @@ class KernelRidge(SummedLearner):
         )
 
     def leave_sample_out(
-        self, function: KernelHash, solution: RidgeSolution, features: Features, targets: npt.NDArray[Any]
-    ) -> npt.NDArray[np.float32]:
+        self, function: KernelHash, solution: RidgeSolution, features: Features, targets: Array
+    ) -> Singles:
         """Return leave-one-out predictions, by regressions that have the point neither in their sums nor as a base."""
         kernel = function.kernel
         return solution.leave_one_out(
@@ -261,9 +259,7 @@ class KernelRidge(SummedLearner):
         ridge = self.shrinkage if isinstance(self.ridge, str) else self.ridge
         return ridge * kernel.between_bases() + floor * np.eye(len(variances))
 
-    def leave_one_out(
-        self, function: HashFunction, features: Features, targets: Targets
-    ) -> npt.NDArray[np.float32] | None:
+    def leave_one_out(self, function: HashFunction, features: Features, targets: Targets) -> Singles | None:
         """Return leave-one-out projections, by functions fitted without the point, which is not a base either."""
         assert isinstance(function, KernelHash)
         kernel = function.kernel
@@ -275,6 +271,6 @@ class KernelRidge(SummedLearner):
         )
 
 
-def _base_at(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def _base_at(values: Array) -> Integers:
     """Return the base that coincides with each point, from the points' kernel values; -1 if none does."""
     return np.where(values.max(axis=1) > _AT_A_BASE, values.argmax(axis=1), -1)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._arrays import Array, Floats, Integers, Singles
 from dlfh._mathematics.classifiers import LOGISTIC, loss_sums
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
@@ -20,9 +21,6 @@ from dlfh.blocks.values import BlockValues
 from dlfh.hashing.block_targets import BlockTargets
 from dlfh.hashing.rbf import CHUNK_ROWS, RBFMap
 
-Floats = npt.NDArray[np.float64]
-Singles = npt.NDArray[np.float32]
-Integers = npt.NDArray[np.int64]
 #: Kernel values and target bits, -1 and +1, of the same points.
 Rows = tuple[Singles, npt.NDArray[np.int8]]
 
@@ -92,9 +90,7 @@ class KernelRows:
         return functools.reduce(operator.add, itertools.chain(kept, recomputed))
 
 
-def _chunks(
-    kernel: RBFMap, targets_of: Callable[[npt.NDArray[Any]], Targets], block: Any, points: npt.NDArray[Any]
-) -> Iterator[Rows]:
+def _chunks(kernel: RBFMap, targets_of: Callable[[Array], Targets], block: Any, points: Array) -> Iterator[Rows]:
     """Yield the kernel values and bits of chunks of a block."""
     targets = targets_of(points)
     for start in range(0, block.shape[0], CHUNK_ROWS):
@@ -103,7 +99,7 @@ def _chunks(
 
 
 def _all_rows(
-    chunks: Callable[..., Iterator[Rows]], n_bases: int, n_bits: int, _: int, block: Any, points: npt.NDArray[Any]
+    chunks: Callable[..., Iterator[Rows]], n_bases: int, n_bits: int, _: int, block: Any, points: Array
 ) -> Rows:
     n = block.shape[0]
     values, bits = np.empty((n, n_bases), np.float32), np.empty((n, n_bits), np.int8)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._arrays import Array, Floats, Singles
 from dlfh._parallel import Workers
 from dlfh._validation import Features, raise_for_overflow
 from dlfh.hashing.base import HashFunction, check_array, expected_bits
 from dlfh.hashing.rbf import RBFMap
-
-Floats = npt.NDArray[np.float64]
 
 _CHUNK_ROWS = 1024
 
@@ -41,7 +39,7 @@ class LatentBinaryHash(HashFunction):
         self.log_prior = log_prior
         self.n_features, self.n_bits = kernel.bases.shape[1], embedded.shape[1]
 
-    def project(self, features: Features, modality: str, workers: Workers) -> npt.NDArray[np.float32]:
+    def project(self, features: Features, modality: str, workers: Workers) -> Singles:
         """Return the values whose signs are the code, shape (n, n_bits): the bits' expected values."""
         projections = np.empty((features.shape[0], self.n_bits), np.float32)
         gram = self.embedded.T @ self.embedded
@@ -58,7 +56,7 @@ class LatentBinaryHash(HashFunction):
             projections[first : first + _CHUNK_ROWS] = expected_bits(log_odds)
         return projections
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         return self.kernel.to_arrays() | {
             "embedded": self.embedded,
             "start": self.start,
@@ -66,7 +64,7 @@ class LatentBinaryHash(HashFunction):
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> LatentBinaryHash:
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> LatentBinaryHash:
         kernel = RBFMap.from_arrays(arrays)
         _, n_bits = check_array(arrays, "embedded", np.float64, (len(kernel.bases), None)).shape
         check_array(arrays, "start", np.int8, (n_bits,))

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh import _kernels
+from dlfh._arrays import Array, Codes, Floats, Singles
 from dlfh._mathematics.centred import CentredBlocks, CentredRows
 from dlfh._mathematics.leave_one_out import RidgeSolution, leave_one_out_by_features, leave_one_out_by_points
 from dlfh._mathematics.moments import Moments, check_gram_fits, compute_dtype, moments, row_chunks
@@ -32,18 +33,16 @@ from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh._validation import Features, check_choice, check_flag, check_positive, raise_for_overflow
 from dlfh.blocks.base import Blocks
-from dlfh.codes import Codes, n_bytes
+from dlfh.codes import n_bytes
 from dlfh.errors import InputError
 from dlfh.hashing.base import FitContext, HashFunction, SummedLearner, check_array
 from dlfh.hashing.block_targets import BlockTargets
 from dlfh.hashing.scaling import SCALINGS, UNSCALED, Scaling
 from dlfh.hashing.survey import Survey
 
-Floats = npt.NDArray[np.float64]
-
 #: Values of a chunk, a function that completes a range of its rows and returns whether they are finite, and the cost
 #: of a row.
-_Kernel: TypeAlias = tuple[npt.NDArray[Any], Callable[[int, int], bool], float]
+_Kernel: TypeAlias = tuple[Array, Callable[[int, int], bool], float]
 
 #: Size of a chunk of rows to encode, in bytes: large, because BLAS and the kernels alternate once per chunk.
 _ENCODE_BYTES = 64 << 20
@@ -61,7 +60,7 @@ class LinearHash(HashFunction):
     def __init__(
         self,
         mean: Floats,
-        weights: npt.NDArray[np.float32],
+        weights: Singles,
         intercept: Floats,
         ridge: float,
         offset: Floats | None = None,
@@ -76,7 +75,7 @@ class LinearHash(HashFunction):
         self.ridge = ridge
         # Computed from the rounded weights, so that a large mean cancels exactly.
         self.offset = intercept - np.matmul(mean, weights, dtype=np.float64) if offset is None else offset
-        self._terms: dict[tuple[float, np.dtype[Any]], npt.NDArray[Any]] = {}  # see _bit_terms
+        self._terms: dict[tuple[float, np.dtype[Any]], Array] = {}  # see _bit_terms
 
     @classmethod
     def of_centred(
@@ -106,7 +105,7 @@ class LinearHash(HashFunction):
         other.ridge = ridge
         return other
 
-    def project(self, features: Features, modality: str, workers: Workers) -> npt.NDArray[np.float32]:
+    def project(self, features: Features, modality: str, workers: Workers) -> Singles:
         projections = np.empty((features.shape[0], self.n_bits), np.float32)
         for start, stop, values, _ in self._values(features, modality, workers):
             projections[start:stop] = values
@@ -118,9 +117,7 @@ class LinearHash(HashFunction):
             codes[start:stop] = packed
         return codes
 
-    def _values(
-        self, features: Features, modality: str, workers: Workers
-    ) -> Iterator[tuple[int, int, npt.NDArray[Any], Codes]]:
+    def _values(self, features: Features, modality: str, workers: Workers) -> Iterator[tuple[int, int, Array, Codes]]:
         """Yield bounds, ``x @ weights + offset`` and codes of chunks of rows, with signs unaffected by rounding."""
         compute = self._sparse_kernel if sp.issparse(features) else self._dense_kernel
         for start, stop in row_chunks(features, self.n_bits, _ENCODE_BYTES):
@@ -153,7 +150,7 @@ class LinearHash(HashFunction):
         row_cost = self.n_bits * (2 + (starts[-1] - starts[0]) / max(n_rows, 1))
         return values, functools.partial(_kernels.sparse_products, *arguments), row_cost
 
-    def _bit_terms(self, rounding: float, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    def _bit_terms(self, rounding: float, dtype: npt.DTypeLike) -> Array:
         """Return, for each bit, the offset, |w| and the rounding of the offset."""
         key = rounding, np.dtype(dtype)
         if key not in self._terms:
@@ -162,7 +159,7 @@ class LinearHash(HashFunction):
                 self._terms[key] = np.array([self.offset, norms, rounding * np.abs(self.offset)]).astype(dtype)
         return self._terms[key]
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         return {
             "mean": self.mean,
             "weights": self.weights,
@@ -173,7 +170,7 @@ class LinearHash(HashFunction):
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> LinearHash:
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> LinearHash:
         n_features, n_bits = check_array(arrays, "weights", np.float32, (None, None)).shape
         check_array(arrays, "mean", np.float64, (n_features,))
         check_array(arrays, "intercept", np.float64, (n_bits,))
@@ -235,8 +232,8 @@ class LinearRidge(SummedLearner):
         return self._hash(mean, weights, targets.whole.mean(), ridge, scaling, modality)
 
     def leave_sample_out(
-        self, function: LinearHash, solution: RidgeSolution, features: Features, targets: npt.NDArray[Any]
-    ) -> npt.NDArray[np.float32]:
+        self, function: LinearHash, solution: RidgeSolution, features: Features, targets: Array
+    ) -> Singles:
         rows = _dense_rows(function.scaling(features))
         return solution.leave_one_out(rows, lambda start, stop: targets[start:stop], len(targets))
 
@@ -271,13 +268,7 @@ class LinearRidge(SummedLearner):
         )
 
     def _hash(
-        self,
-        mean: Floats,
-        weights: npt.NDArray[Any],
-        target_mean: Floats,
-        ridge: float,
-        scaling: Scaling,
-        modality: str,
+        self, mean: Floats, weights: Array, target_mean: Floats, ridge: float, scaling: Scaling, modality: str
     ) -> LinearHash:
         with np.errstate(over="ignore"):
             single = weights.astype(np.float32, copy=False)
@@ -286,9 +277,7 @@ class LinearRidge(SummedLearner):
         intercept = target_mean if self.fit_intercept else np.zeros_like(target_mean)
         return LinearHash(mean, single, intercept, ridge, scaling=scaling)
 
-    def leave_one_out(
-        self, function: HashFunction, features: Features, targets: Targets
-    ) -> npt.NDArray[np.float32] | None:
+    def leave_one_out(self, function: HashFunction, features: Features, targets: Targets) -> Singles | None:
         assert isinstance(function, LinearHash)
         if is_wide(features):
             return None  # leverages would need the Gram matrix, which is too large
@@ -298,10 +287,10 @@ class LinearRidge(SummedLearner):
         return leave_one_out_by_features(_dense_rows(scaled), targets, lambda _: ridge, intercept=self.fit_intercept)
 
 
-def _dense_rows(features: Features) -> Callable[[int, int], npt.NDArray[Any]]:
+def _dense_rows(features: Features) -> Callable[[int, int], Array]:
     """Return a function that returns the dense features of the points in a range."""
 
-    def rows(start: int, stop: int) -> npt.NDArray[Any]:
+    def rows(start: int, stop: int) -> Array:
         chunk = features[start:stop]
         return chunk.toarray() if sp.issparse(chunk) else chunk
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Array, Floats, Integers, Singles
 from dlfh._validation import Features
 from dlfh.hashing.base import check_array
 from dlfh.hashing.scaling import UNSCALED, Scaling
-
-Floats = npt.NDArray[np.float64]
 
 #: Rows whose kernel values are computed at once.
 CHUNK_ROWS = 4096
@@ -30,20 +28,18 @@ class RBFMap:
     bandwidth: The mean squared distance between two training points, or a multiple of it.
     """
 
-    def __init__(
-        self, bases: npt.NDArray[np.float32], centre: Floats, bandwidth: float, scaling: Scaling = UNSCALED
-    ) -> None:
+    def __init__(self, bases: Singles, centre: Floats, bandwidth: float, scaling: Scaling = UNSCALED) -> None:
         self.bases = bases
         self.centre = centre
         self.bandwidth = bandwidth
         self.scaling = scaling
 
-    def __call__(self, rows: Features, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+    def __call__(self, rows: Features, dtype: npt.DTypeLike = np.float64) -> Array:
         """Return the kernel values of rows, shape (n, n_bases); they may be infinite or NaN."""
         with np.errstate(over="ignore", invalid="ignore"):
             return self._values(self.scaling(rows), dtype)
 
-    def _values(self, rows: Features, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    def _values(self, rows: Features, dtype: npt.DTypeLike) -> Array:
         bases = self.bases.astype(np.float64)
         if sp.issparse(rows):
             products = rows.astype(np.float64) @ bases.T - bases @ self.centre
@@ -61,14 +57,14 @@ class RBFMap:
         """Return K0, the kernel values of the bases at each other."""
         return self._values(self.bases.astype(np.float64) + self.centre, np.float64)
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         """Return the arrays from which `from_arrays` restores this map."""
-        arrays: dict[str, npt.NDArray[Any]] = {"bases": self.bases, "centre": self.centre}
+        arrays: dict[str, Array] = {"bases": self.bases, "centre": self.centre}
         arrays["bandwidth"] = np.array([self.bandwidth])
         return arrays | self.scaling.to_arrays()
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> RBFMap:
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> RBFMap:
         """Restore a map from its arrays."""
         _, n_features = check_array(arrays, "bases", np.float32, (None, None)).shape
         check_array(arrays, "centre", np.float64, (n_features,))
@@ -88,18 +84,18 @@ def squared_norms(rows: Features, centre: Floats) -> Floats:
     return np.einsum("nd,nd->n", centred, centred)
 
 
-def random_bases(n_points: int, n_bases: int, seed: int) -> npt.NDArray[np.int64]:
+def random_bases(n_points: int, n_bases: int, seed: int) -> Integers:
     """Return the points that are bases, ascending: with one seed, the same points in every modality."""
     return np.sort(np.random.default_rng(seed).choice(n_points, min(n_bases, n_points), replace=False))
 
 
-def cluster_sample(n_points: int, n_features: int, n_bases: int, seed: int) -> npt.NDArray[np.int64]:
+def cluster_sample(n_points: int, n_features: int, n_bases: int, seed: int) -> Integers:
     """Return the points that k-means clusters: 64 per base, fewer if they would take more than 256 MB."""
     n_sampled = max(n_bases, min(64 * n_bases, _CLUSTER_BYTES // (4 * n_features)))
     return random_bases(n_points, n_sampled, seed)
 
 
-def cluster_centres(points: npt.NDArray[np.float32], n_bases: int, seed: int) -> npt.NDArray[np.float32]:
+def cluster_centres(points: Singles, n_bases: int, seed: int) -> Singles:
     """Return the centres of k-means, at most one per point."""
     import faiss  # here, because encoding clusters nothing
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Array, Floats
 from dlfh._validation import Features
 from dlfh.hashing.base import check_array
 
@@ -26,10 +26,10 @@ class Scaling:
     """
 
     kind: str
-    divisors: npt.NDArray[np.float64]
+    divisors: Floats
 
     @classmethod
-    def by_deviations(cls, deviations: npt.NDArray[np.float64], squares: npt.NDArray[np.float64]) -> Scaling:
+    def by_deviations(cls, deviations: Floats, squares: Floats) -> Scaling:
         """Return the standard scaling; features whose deviation is rounding, relative to their mean square, stay."""
         usable = np.isfinite(deviations) & (deviations > 1e-6 * np.sqrt(np.maximum(squares, 0)))
         return cls("standard", np.where(usable, deviations, 1.0))
@@ -59,13 +59,13 @@ class Scaling:
             values = np.sign(values) * np.sqrt(np.abs(values)) / rows
         return sp.csr_array((values, features.indices, features.indptr), shape=features.shape)
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         """Return the arrays from which `from_arrays` restores this scaling."""
         kind = {"scaling": np.array([SCALINGS.index(self.kind)], np.uint8)}
         return kind | ({"divisors": self.divisors} if self.kind == "standard" else {})
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], n_features: int) -> Scaling:
+    def from_arrays(cls, arrays: Mapping[str, Array], n_features: int) -> Scaling:
         """Restore a scaling from its arrays."""
         number = int(check_array(arrays, "scaling", np.uint8, (1,))[0])
         if number >= len(SCALINGS):

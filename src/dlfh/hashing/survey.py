@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Floats, Integers
 from dlfh._parallel import Workers
 from dlfh._validation import Features, column_means, raise_for_overflow, raise_if_not_finite
 from dlfh.blocks.base import Blocks
@@ -19,9 +19,6 @@ from dlfh.blocks.modalities import in_one_block
 from dlfh.hashing.base import FitContext
 from dlfh.hashing.rbf import CHUNK_ROWS, RBFMap, cluster_centres, cluster_sample, random_bases, squared_norms
 from dlfh.hashing.scaling import Scaling
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

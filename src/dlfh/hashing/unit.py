@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Array, Singles
 from dlfh._mathematics.moments import compute_dtype
 from dlfh._parallel import Workers
 from dlfh._validation import Features, raise_for_overflow
@@ -40,7 +39,7 @@ def unit_rows(features: Features, *, split: bool) -> Features:
     return np.concatenate([np.maximum(matrix, 0), np.maximum(-matrix, 0)], axis=1)
 
 
-def _divide(matrix: Features, lengths: npt.NDArray[Any]) -> Features:
+def _divide(matrix: Features, lengths: Array) -> Features:
     scale = 1 / np.where(lengths == 0, 1, lengths).astype(matrix.dtype)
     if sp.issparse(matrix):
         data = matrix.data * np.repeat(scale, np.diff(matrix.indptr))
@@ -62,7 +61,7 @@ class UnitLinearHash(HashFunction):
         self.split = split
         self.n_features, self.n_bits = function.n_features // (2 if split else 1), function.n_bits
 
-    def project(self, features: Features, modality: str, workers: Workers) -> npt.NDArray[np.float32]:
+    def project(self, features: Features, modality: str, workers: Workers) -> Singles:
         projections = np.empty((features.shape[0], self.n_bits), np.float32)
         for start in range(0, features.shape[0], _CHUNK_ROWS):
             rows = unit_rows(features[start : start + _CHUNK_ROWS], split=self.split)
@@ -71,11 +70,11 @@ class UnitLinearHash(HashFunction):
             projections[start : start + _CHUNK_ROWS] = self.function.project(rows, modality, workers)
         return projections
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         return self.function.to_arrays() | {"split": np.array([self.split])}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> UnitLinearHash:
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> UnitLinearHash:
         split = bool(check_array(arrays, "split", np.bool_, (1,))[0])
         function = LinearHash.from_arrays(arrays)
         if split and function.n_features % 2:

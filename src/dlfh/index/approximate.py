@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._arrays import Array
 from dlfh._validation import check_integer, check_random_state
 from dlfh.errors import InputError
 from dlfh.index.batch import as_codes, check_packed, check_queries
@@ -95,12 +96,7 @@ class ApproximateSearch:
         return float((found <= exact[:, -1:]).sum() / exact.size) if len(queries) else math.nan
 
     def search(
-        self,
-        queries: npt.NDArray[Any],
-        k: int = 10,
-        *,
-        where: Mapping[str, Any] | None = None,
-        n_jobs: int | None = None,
+        self, queries: Array, k: int = 10, *, where: Mapping[str, Any] | None = None, n_jobs: int | None = None
     ) -> Hits:
         """Find approximately the ``k`` nearest items to each query by Hamming distance.
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Array, Codes, Floats, Integers, Mask
 from dlfh._validation import check_integer
 from dlfh.errors import InputError
 from dlfh.index.hits import Hits
@@ -19,10 +19,6 @@ from dlfh.index.items import Item
 from dlfh.index.segment import Segment
 from dlfh.index.strings import Strings
 from dlfh.index.where import Where
-
-Codes = npt.NDArray[np.uint8]
-Positions = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 class Request(NamedTuple):
@@ -33,7 +29,7 @@ class Request(NamedTuple):
     """
 
     column: int
-    queries: npt.NDArray[Any]
+    queries: Array
     ids: Strings | None = None
     where: Where | None = None
     shortlist: int | None = None
@@ -89,10 +85,10 @@ class Backend(Protocol):
 
     def nearest(self, request: Request, k: int) -> Hits: ...
     def within(self, request: Request, radius: int) -> list[Hits]: ...
-    def distances(self, request: Request, positions: Positions | None) -> npt.NDArray[np.float64]: ...
+    def distances(self, request: Request, positions: Integers | None) -> Floats: ...
     def approximate(self, column: int, kind: str, options: dict[str, int], n_jobs: int | None) -> ApproximateIndex: ...
 
-    def find(self, ids: Strings) -> Positions:
+    def find(self, ids: Strings) -> Integers:
         """Return the position of each id, or -1."""
 
     def get(self, identifier: Strings) -> Item | None: ...
@@ -100,8 +96,8 @@ class Backend(Protocol):
         """Yield positions and items: those that exist of the given positions, in their order, or all."""
 
     def ids(self) -> list[str]: ...
-    def positions(self) -> Positions: ...
-    def states(self, column: int) -> npt.NDArray[np.uint8]: ...
+    def positions(self) -> Integers: ...
+    def states(self, column: int) -> Codes: ...
     def count(self, column: int, states: tuple[int, ...]) -> int: ...
     def matches(self, where: Where, positions: Sequence[int] | None) -> Mask: ...
     def __len__(self) -> int: ...

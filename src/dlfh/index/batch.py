@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._arrays import Array, Floats, Mask
 from dlfh._validation import raise_if_masked, shown
 from dlfh.codes import n_bytes
 from dlfh.errors import InputError
@@ -68,7 +69,7 @@ def check_distinct(ids: Sequence[str | bytes]) -> None:
         seen[value] = row
 
 
-def _as_array(value: Any, name: str) -> npt.NDArray[Any]:
+def _as_array(value: Any, name: str) -> Array:
     try:
         return np.asarray(value)
     except (TypeError, ValueError, OverflowError, RecursionError):  # rows of different lengths, for example
@@ -105,7 +106,7 @@ def check_packed(codes: Any, n_bits: int, name: str) -> npt.NDArray[np.uint8]:
     return packed
 
 
-def check_queries(queries: Any, n_bits: int) -> npt.NDArray[Any]:
+def check_queries(queries: Any, n_bits: int) -> Array:
     """Return queries as packed codes (uint8), projections (float, two-dimensional) or score tables (float)."""
     raise_if_masked(queries, "queries")
     values = _as_array(queries, "queries")
@@ -127,7 +128,7 @@ def check_queries(queries: Any, n_bits: int) -> npt.NDArray[Any]:
     return _as_double(values) if values.dtype.itemsize > 8 else values
 
 
-def _as_double(matrix: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def _as_double(matrix: Array) -> Floats:
     """Convert longer floats to doubles; refuse rows that would become infinite or zero and rank all items alike."""
     largest = np.abs(matrix).max(axis=1, initial=0)
     limits = np.finfo(np.float64)
@@ -137,7 +138,7 @@ def _as_double(matrix: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     return matrix.astype(np.float64)
 
 
-def as_codes(queries: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+def as_codes(queries: Array) -> npt.NDArray[np.uint8]:
     """Return checked queries as packed codes, by the signs of projections."""
     if queries.ndim == 3:
         raise InputError("score tables rank all items of an index in memory or in a folder: this search needs codes")
@@ -180,7 +181,7 @@ def make_segment(
     return Segment.of(Strings.of(names), states, tuple(columns), _metadata(metadata, n))
 
 
-def _flags(value: Any, n: int, name: str) -> npt.NDArray[np.bool_]:
+def _flags(value: Any, n: int, name: str) -> Mask:
     flags = _as_array(value, name)
     if flags.dtype != np.bool_ or flags.shape not in ((), (n,)):
         raise InputError(f"{name} must be True, False or an array of {n} booleans, got {shown(value)}")

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dlfh._arrays import Integers
 from dlfh.index.segment import Segment
 from dlfh.index.segment_file import check_checksums
-from dlfh.index.snapshot import Part, RowNumbers
+from dlfh.index.snapshot import Part
 
 Parts = tuple[Part, ...]
 
@@ -29,7 +30,7 @@ def append(parts: Parts, segment: Segment, n_bits: int) -> Parts:
     return _merged((*parts, Part(segment)), n_bits)
 
 
-def remove(parts: Parts, rows: list[RowNumbers], n_bits: int) -> Parts:
+def remove(parts: Parts, rows: list[Integers], n_bits: int) -> Parts:
     """Return the parts without the given rows of each."""
     left = [part.without(gone) if len(gone) else part for part, gone in zip(parts, rows, strict=True)]
     return _merged([_rewritten(part, n_bits) for part in left if len(part)], n_bits)

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Array, Codes, Integers
 from dlfh._parallel import Workers, resolve_n_jobs
 from dlfh._validation import check_choice
 from dlfh.errors import InputError
@@ -17,7 +17,6 @@ from dlfh.index.nearest import faiss_threads, import_faiss, nearest_by_hamming
 from dlfh.index.snapshot import Column, Snapshot
 from dlfh.index.where import Where
 
-Codes = npt.NDArray[np.uint8]
 Options = dict[str, int]
 
 #: Inverted lists around centroids, hash tables of parts of the code, or a neighbourhood graph.
@@ -82,7 +81,7 @@ class FaissIndex:
             distances, rows = nearest_by_hamming(codes, column.codes, k, n_jobs)
         return Hits(distances, column.positions_of(rows), column.learned[rows], self._snapshot)
 
-    def _search(self, codes: Codes, k: int, n_jobs: int | None) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    def _search(self, codes: Codes, k: int, n_jobs: int | None) -> tuple[Array, Integers]:
         distances, rows = np.empty((len(codes), k), np.int32), np.empty((len(codes), k), np.int64)
 
         def search(start: int, stop: int) -> None:

@@ -8,13 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Integers, Mask
 from dlfh._cancellation import checkpoint
 from dlfh.index.where import And, Condition, Not, Or, Value, Where, names_of, values_of
-
-Mask = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.int64]
 
 
 class Fields:
@@ -86,7 +83,7 @@ class _Values(NamedTuple):
 
     distinct: list[Any]
     starts: list[int]
-    rows: Rows
+    rows: Integers
 
     @classmethod
     def of(cls, rows: list[int], values: list[Value]) -> _Values:
@@ -97,14 +94,14 @@ class _Values(NamedTuple):
         starts = np.searchsorted(groups[order], np.arange(len(distinct) + 1))
         return cls(distinct, starts.tolist(), np.array(rows, np.int64)[order])
 
-    def equal(self, value: Value) -> Rows:
+    def equal(self, value: Value) -> Integers:
         """Return the rows with a value."""
         place = bisect_left(self.distinct, value)
         if place == len(self.distinct) or self.distinct[place] != value:
             return self.rows[:0]
         return self.rows[self.starts[place] : self.starts[place + 1]]
 
-    def ordered(self, operator: str, value: Value) -> Rows:
+    def ordered(self, operator: str, value: Value) -> Integers:
         """Return the rows with a smaller or larger value."""
         place = (bisect_left if operator in ("<", ">=") else bisect_right)(self.distinct, value)
         return self.rows[: self.starts[place]] if operator in ("<", "<=") else self.rows[self.starts[place] :]

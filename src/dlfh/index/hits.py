@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-import numpy as np
 import numpy.typing as npt
+
+from dlfh._arrays import Array, Integers, Mask
 
 
 class Ids(Protocol):
@@ -54,9 +55,9 @@ class Hits:
     [Hit(id='b', distance=1, learned=False), Hit(id='a', distance=2, learned=False)]
     """
 
-    distances: npt.NDArray[Any]
-    positions: npt.NDArray[np.int64]
-    learned: npt.NDArray[np.bool_]
+    distances: Array
+    positions: Integers
+    learned: Mask
     _ids: Ids
 
     @cached_property

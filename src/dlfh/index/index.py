@@ -6,12 +6,12 @@ import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._arrays import Array, Floats, Integers, Mask
 from dlfh._validation import check_choice, check_integer, shown
 from dlfh.errors import InputError, StorageError
 from dlfh.index.backend import Backend, Request, check_known
@@ -172,9 +172,7 @@ class Index:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def refresh(self) -> bool:
@@ -198,7 +196,7 @@ class Index:
         *,
         learned: Any = False,
         metadata: Sequence[Mapping[str, Any] | None] | None = None,
-        present: Mapping[str, npt.NDArray[np.bool_]] | None = None,
+        present: Mapping[str, Mask] | None = None,
     ) -> None:
         """Add items after those that are there: all of them or, if one is not valid, none.
 
@@ -244,7 +242,7 @@ class Index:
     def search(
         self,
         modality: str,
-        queries: npt.NDArray[Any],
+        queries: Array,
         k: int = 10,
         *,
         ranking: Ranking = "hamming",
@@ -302,7 +300,7 @@ class Index:
     def search_radius(
         self,
         modality: str,
-        queries: npt.NDArray[Any],
+        queries: Array,
         radius: int,
         *,
         ids: Sequence[str] | None = None,
@@ -349,7 +347,7 @@ class Index:
         """Return all ids, in the order in which items were added."""
         return self._open_backend().ids()
 
-    def contains(self, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
+    def contains(self, ids: Sequence[str]) -> Mask:
         """Return which of the given ids are in the index."""
         names = Strings.of(check_ids(ids))
         return self._open_backend().find(names) >= 0
@@ -361,7 +359,7 @@ class Index:
             states = (STATES.index(check_choice(state, "state", STATES)),)
         return self._open_backend().count(self._column(modality), states)
 
-    def matches(self, where: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
+    def matches(self, where: Mapping[str, Any]) -> Mask:
         """Return a boolean mask of the items that match a filter, in the order in which they were added.
 
         Parameters
@@ -422,7 +420,7 @@ class Index:
         """Return the items at the given positions, with these; items that another process removed are left out."""
         return list(self._open_backend().items(positions))
 
-    def positions(self, ids: Sequence[str] | None = None) -> npt.NDArray[np.int64]:
+    def positions(self, ids: Sequence[str] | None = None) -> Integers:
         """Return the positions of the given ids, or of all items.
 
         Positions increase in the order in which items were added: 0, 1, 2, ... in memory and in a folder; in a
@@ -435,7 +433,7 @@ class Index:
         check_known(names, positions >= 0)
         return positions
 
-    def states(self, modality: str) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    def states(self, modality: str) -> tuple[Mask, Mask]:
         """Return two boolean masks of all items: those with a code in a modality, and those with a learned one."""
         states = self._open_backend().states(self._column(modality))
         return states != ABSENT, states == LEARNED
@@ -463,9 +461,7 @@ class Index:
                 break
         return found[:n]
 
-    def distances(
-        self, modality: str, queries: npt.NDArray[Any], positions: npt.NDArray[np.int64] | None = None
-    ) -> npt.NDArray[np.float64]:
+    def distances(self, modality: str, queries: Array, positions: Integers | None = None) -> Floats:
         """Return the distances of items from each query, shape (n_queries, n_items); infinity for items without a code.
 
         Codes give Hamming distances, projections weighted ones, and score tables negated scores. By default, all

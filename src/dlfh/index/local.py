@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Array, Codes, Floats, Integers, Mask
 from dlfh.errors import StorageError
 from dlfh.index import changes, nearest
 from dlfh.index.backend import ApproximateIndex, Request, check_known, check_new
@@ -21,9 +20,6 @@ from dlfh.index.snapshot import Column, Part, Snapshot
 from dlfh.index.store import Store
 from dlfh.index.strings import Strings
 from dlfh.index.where import Where
-
-Codes = npt.NDArray[np.uint8]
-Positions = npt.NDArray[np.int64]
 
 
 class LocalBackend:
@@ -136,7 +132,7 @@ class LocalBackend:
         found = nearest.within(request.queries, column.words, radius, request.n_jobs)
         return [_hits(snapshot, column, distances[None], rows[None]) for distances, rows in found]
 
-    def distances(self, request: Request, positions: Positions | None) -> npt.NDArray[np.float64]:
+    def distances(self, request: Request, positions: Integers | None) -> Floats:
         snapshot, column = self._searched(request)
         if positions is None:
             n_items, rows, codes_by_byte = len(snapshot), column.positions, column.by_byte
@@ -157,10 +153,10 @@ class LocalBackend:
 
     # Items
 
-    def find(self, ids: Strings) -> Positions:
+    def find(self, ids: Strings) -> Integers:
         return self._current().find(ids)
 
-    def positions(self) -> Positions:
+    def positions(self) -> Integers:
         return np.arange(len(self._current()))
 
     def get(self, identifier: Strings) -> Item | None:
@@ -178,14 +174,14 @@ class LocalBackend:
         snapshot = self._current()
         return snapshot.ids_at(np.arange(len(snapshot)))
 
-    def states(self, column: int) -> npt.NDArray[np.uint8]:
+    def states(self, column: int) -> Codes:
         return self._current().states_of(column)
 
     def count(self, column: int, states: tuple[int, ...]) -> int:
         present = self.states(column)
         return sum(int(np.count_nonzero(present == state)) for state in states)
 
-    def matches(self, where: Where, positions: Sequence[int] | None) -> npt.NDArray[np.bool_]:
+    def matches(self, where: Where, positions: Sequence[int] | None) -> Mask:
         mask = self._current().mask(where)
         return mask if positions is None else mask[np.asarray(positions, np.int64)]
 
@@ -231,5 +227,5 @@ class LocalBackend:
         return snapshot, column
 
 
-def _hits(snapshot: Snapshot, column: Column, distances: npt.NDArray[Any], rows: Positions) -> Hits:
+def _hits(snapshot: Snapshot, column: Column, distances: Array, rows: Integers) -> Hits:
     return Hits(distances, column.positions_of(rows), column.learned[rows], snapshot)

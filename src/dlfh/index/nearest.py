@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh import _kernels
+from dlfh._arrays import Array, Codes, Floats, Integers
 from dlfh._parallel import Workers, resolve_n_jobs
 from dlfh.codes import as_words
 from dlfh.errors import InputError
 
-Codes = npt.NDArray[np.uint8]
-Neighbours = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
+Neighbours = tuple[Array, Integers]
 
 #: Weights are rounded to multiples of 2 ** -FRACTION_BITS of the largest weight of a query.
 FRACTION_BITS = 24
@@ -59,7 +59,7 @@ def nearest_by_hamming(queries: Codes, codes: Codes, k: int, n_jobs: int | None 
     return _over_blocks(search, len(queries), len(codes), k, np.int32, n_jobs, _MIN_BY_HAMMING)
 
 
-def integer_weights(projections: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+def integer_weights(projections: Array) -> tuple[Integers, Array]:
     """Return |z| as integers, and the exponent of the power of two that they are multiples of, for each query z."""
     magnitudes = np.abs(projections.astype(np.float64))
     largest = magnitudes.max(axis=1, initial=0.0)
@@ -69,7 +69,7 @@ def integer_weights(projections: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64
 
 
 def nearest_by_weight(
-    projections: npt.NDArray[Any], words: npt.NDArray[np.uint64], k: int, n_jobs: int | None = None
+    projections: Array, words: npt.NDArray[np.uint64], k: int, n_jobs: int | None = None
 ) -> Neighbours:
     """Return the weighted distances and rows of the ``k`` nearest codes, given as rows of 64-bit words.
 
@@ -89,7 +89,7 @@ def nearest_by_weight(
     return _scaled(distances, exponents), rows
 
 
-def distances_to_all(queries: npt.NDArray[Any], codes_by_byte: Codes) -> npt.NDArray[np.float64]:
+def distances_to_all(queries: Array, codes_by_byte: Codes) -> Floats:
     """Return Hamming distances from codes, weighted distances from projections, or negated scores by tables.
 
     The stored codes are transposed, shape (bytes, n). Each byte of a code is one look-up in a table of 256 distances,
@@ -103,7 +103,7 @@ def distances_to_all(queries: npt.NDArray[Any], codes_by_byte: Codes) -> npt.NDA
     return _scaled(distances, exponents) + nearest
 
 
-def _tables_of_bits(queries: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any], float]:
+def _tables_of_bits(queries: Array) -> tuple[Integers, Array, float]:
     """Return the distances of codes or projections from all values of each byte, like `_integer_tables`."""
     if queries.dtype == np.uint8:
         signs, weights = queries, np.ones((len(queries), 8 * queries.shape[1]), np.int64)
@@ -117,9 +117,7 @@ def _tables_of_bits(queries: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], n
     return (bits @ weights.reshape(len(queries), -1, 8, 1))[..., 0], exponents, 0.0
 
 
-def nearest_by_table(
-    tables: npt.NDArray[Any], blocks: Codes, n_codes: int, k: int, n_jobs: int | None = None
-) -> Neighbours:
+def nearest_by_table(tables: Array, blocks: Codes, n_codes: int, k: int, n_jobs: int | None = None) -> Neighbours:
     """Return the negated scores and rows of the ``k`` codes with the largest scores.
 
     The score of a code is the sum of ``tables[query, b, byte b]`` over its bytes. Codes are in blocks of 32, shape
@@ -137,7 +135,7 @@ def nearest_by_table(
     return _scaled(distances, exponents) + nearest, rows
 
 
-def _integer_tables(tables: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any], npt.NDArray[Any]]:
+def _integer_tables(tables: Array) -> tuple[npt.NDArray[np.int32], Array, Array]:
     """Return how far below its table's maximum each entry is, as integers in units of a power of two.
 
     Also returns the exponents of these units, and the negated scores from which the distances count.
@@ -150,11 +148,7 @@ def _integer_tables(tables: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int32], np
 
 
 def rerank(
-    projections: npt.NDArray[Any],
-    words: npt.NDArray[np.uint64],
-    candidates: npt.NDArray[np.int64],
-    k: int,
-    n_jobs: int | None = None,
+    projections: Array, words: npt.NDArray[np.uint64], candidates: Integers, k: int, n_jobs: int | None = None
 ) -> Neighbours:
     """Return the weighted distances and rows of the ``k`` nearest of the candidate rows of each query."""
     weights, exponents = integer_weights(projections)
@@ -188,13 +182,11 @@ def within(queries: Codes, words: npt.NDArray[np.uint64], radius: int, n_jobs: i
     return [found for block in blocks for found in block]
 
 
-def _signs(projections: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+def _signs(projections: Array) -> npt.NDArray[np.uint64]:
     return as_words(np.packbits(projections > 0, axis=1))
 
 
-def _coarse(
-    weights: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+def _coarse(weights: Integers) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], Integers]:
     """Return weights in units of a step, rounded down to 0, 1, 2 or 3, as two packed bit planes, and the steps.
 
     They give a lower bound of the distance. With steps of half the mean weight, a scan of random codes computes at most
@@ -237,7 +229,7 @@ def _over_blocks(
     return np.take_along_axis(distances, order, axis=1), np.take_along_axis(rows, order, axis=1)
 
 
-def _scaled(distances: npt.NDArray[Any], exponents: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _scaled(distances: Array, exponents: Array) -> Array:
     """Return distances in the units of the queries. Those that overflow are infinite; the ranking is not affected."""
     with np.errstate(over="ignore"):
         return np.ldexp(distances.astype(np.float64), exponents[:, None])

@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._arrays import Codes, Integers
 from dlfh.errors import StorageError
 from dlfh.index.fields import Fields
 from dlfh.index.items import Item
 from dlfh.index.strings import HashTable, Strings
-
-RowNumbers = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.uint8]
 
 #: States of an item in a modality, as numbers and as names.
 ABSENT, LEARNED, HASHED = 0, 1, 2
@@ -37,15 +35,13 @@ class Segment:
 
     ids: Strings
     table: HashTable
-    states: npt.NDArray[np.uint8]
+    states: Codes
     codes: tuple[Codes, ...]
     metadata: Strings | None
     metadata_checksums: npt.NDArray[np.uint32] | None
 
     @classmethod
-    def of(
-        cls, ids: Strings, states: npt.NDArray[np.uint8], codes: tuple[Codes, ...], metadata: Strings | None
-    ) -> Segment:
+    def of(cls, ids: Strings, states: Codes, codes: tuple[Codes, ...], metadata: Strings | None) -> Segment:
         """Create a segment from items with distinct ids."""
         if metadata is None or not len(metadata.blob):
             return cls(ids, HashTable.of(ids), states, codes, None, None)
@@ -56,7 +52,7 @@ class Segment:
         return len(self.ids)
 
     @cached_property
-    def code_rows(self) -> tuple[RowNumbers | None, ...]:
+    def code_rows(self) -> tuple[Integers | None, ...]:
         """For each modality, the rows that have a code; None if all have one."""
         return tuple(
             None if len(codes) == len(self) else np.flatnonzero(states)
@@ -68,7 +64,7 @@ class Segment:
         """The values that filters compare."""
         return Fields(len(self), self._all_metadata)
 
-    def items(self, rows: RowNumbers, modalities: tuple[str, ...]) -> Iterator[Item]:
+    def items(self, rows: Integers, modalities: tuple[str, ...]) -> Iterator[Item]:
         """Yield the items in the given rows; their metadata are compared with their checksums."""
         places = [rows if present is None else np.searchsorted(present, rows) for present in self.code_rows]
         columns = list(zip(modalities, self.codes, (place.tolist() for place in places), strict=True))
@@ -88,7 +84,7 @@ class Segment:
             return itertools.repeat(None, len(self))
         return map(_parse_metadata, self.ids, self.metadata, self.metadata_checksums.tolist())
 
-    def take(self, rows: RowNumbers) -> Segment:
+    def take(self, rows: Integers) -> Segment:
         """Return a segment with the given rows, in that order."""
         states = self.states[:, rows]
         codes = []
@@ -123,7 +119,7 @@ class Segment:
         empty = Strings(np.zeros(len(self) + 1, np.int64), np.empty(0, np.uint8))
         return empty, np.fromiter(checksums, np.uint32, len(self))
 
-    def find(self, ids: Strings) -> RowNumbers:
+    def find(self, ids: Strings) -> Integers:
         """Return the row of each id, or -1."""
         return self.table.find(self.ids, ids)
 

@@ -17,11 +17,12 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._arrays import Array, Mask
 from dlfh._persistence.files import open_regular, replace_file
 from dlfh.codes import n_bytes
 from dlfh.errors import StorageError
@@ -74,8 +75,8 @@ def _file_size(record: SegmentRecord, n_bits: int) -> int:
     return ALIGNMENT + sum(section.padded for section in sections_of(record, n_bits))
 
 
-def _arrays(segment: Segment) -> list[npt.NDArray[Any]]:
-    arrays: list[npt.NDArray[Any]] = [*segment.codes, segment.states, segment.ids.offsets, segment.ids.blob]
+def _arrays(segment: Segment) -> list[Array]:
+    arrays: list[Array] = [*segment.codes, segment.states, segment.ids.offsets, segment.ids.blob]
     arrays += [segment.table.hashes, segment.table.rows]
     if segment.metadata is not None and segment.metadata_checksums is not None and len(segment.metadata.blob):
         arrays += [segment.metadata.offsets, segment.metadata_checksums, segment.metadata.blob]
@@ -213,7 +214,7 @@ def _check_metadata(segment: Segment, folder: Path, file: str) -> None:
             raise _damaged(folder, file, f"has damaged metadata of {identifier.decode()!r}")
 
 
-def write_removed(folder: Path, removed: npt.NDArray[np.bool_]) -> RemovedRecord:
+def write_removed(folder: Path, removed: Mask) -> RemovedRecord:
     """Write the mask of removed rows to a new file, as a bitmap."""
     bitmap = np.packbits(removed).tobytes()
     name = f"removed-{secrets.token_hex(8)}.dlfh"
@@ -221,7 +222,7 @@ def write_removed(folder: Path, removed: npt.NDArray[np.bool_]) -> RemovedRecord
     return RemovedRecord(name, int(removed.sum()), zlib.crc32(bitmap))
 
 
-def read_removed(folder: Path, record: SegmentRecord) -> npt.NDArray[np.bool_] | None:
+def read_removed(folder: Path, record: SegmentRecord) -> Mask | None:
     """Return the mask of removed rows of a segment; None if no row is removed."""
     stored, rows = record.removed, record.rows
     if stored is None:

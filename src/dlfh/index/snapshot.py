@@ -12,16 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._arrays import Codes, Integers, Mask
 from dlfh.codes import as_words, n_bytes
 from dlfh.index.items import Item
 from dlfh.index.manifest import SegmentRecord
 from dlfh.index.segment import ABSENT, LEARNED, Segment
 from dlfh.index.strings import Strings
 from dlfh.index.where import Where
-
-RowNumbers = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.uint8]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +30,7 @@ class Part:
     record: SegmentRecord | None = None
 
     @cached_property
-    def live(self) -> RowNumbers | None:
+    def live(self) -> Integers | None:
         """The rows that are not removed; None if no row is."""
         return None if self.removed is None else np.flatnonzero(~self.removed)
 
@@ -44,7 +41,7 @@ class Part:
     def __len__(self) -> int:
         return len(self.segment) if self.live is None else len(self.live)
 
-    def without(self, rows: RowNumbers) -> Part:
+    def without(self, rows: Integers) -> Part:
         """Return the part with more rows removed."""
         removed = np.zeros(len(self.segment), bool) if self.removed is None else self.removed.copy()
         removed[rows] = True
@@ -60,7 +57,7 @@ class Column:
     """The codes of a modality in order, and the positions of their items (None: 0, 1, 2, ...)."""
 
     codes: Codes
-    positions: RowNumbers | None
+    positions: Integers | None
     learned: Mask
 
     def __len__(self) -> int:
@@ -84,7 +81,7 @@ class Column:
         """The transposed codes, shape (bytes, n)."""
         return np.ascontiguousarray(self.codes.T)
 
-    def select(self, positions: RowNumbers) -> Column:
+    def select(self, positions: Integers) -> Column:
         """Return the column of the items at the given positions that have a code."""
         chosen = np.unique(positions)
         if self.positions is None:
@@ -98,7 +95,7 @@ class Column:
         rows = np.flatnonzero(mask if self.positions is None else mask[self.positions])
         return Column(self.codes[rows], self.positions_of(rows), self.learned[rows])
 
-    def find(self, positions: RowNumbers) -> tuple[RowNumbers, Codes]:
+    def find(self, positions: Integers) -> tuple[Integers, Codes]:
         """Return the indices of those of ``positions`` that have a code, and the transposed codes."""
         if self.positions is None:
             return np.arange(len(positions)), np.ascontiguousarray(self.codes[positions].T)
@@ -106,7 +103,7 @@ class Column:
         found = np.flatnonzero(self.positions[rows] == positions) if len(self) else np.empty(0, np.int64)
         return found, np.ascontiguousarray(self.codes[rows[found]].T)
 
-    def positions_of(self, rows: RowNumbers) -> RowNumbers:
+    def positions_of(self, rows: Integers) -> Integers:
         return rows if self.positions is None else self.positions[rows]
 
 
@@ -120,14 +117,14 @@ class Snapshot:
     _lock: Any = field(default_factory=threading.Lock)
 
     @cached_property
-    def starts(self) -> RowNumbers:
+    def starts(self) -> Integers:
         """The position of the first item of each part, followed by the number of items."""
         return np.cumsum([0, *map(len, self.parts)])
 
     def __len__(self) -> int:
         return int(self.starts[-1])
 
-    def _locate(self, positions: RowNumbers) -> Iterator[tuple[Segment, RowNumbers]]:
+    def _locate(self, positions: Integers) -> Iterator[tuple[Segment, Integers]]:
         """Yield the segment and rows of each run of positions in the same segment."""
         start = 0
         for number, run in itertools.groupby(self.starts.searchsorted(positions, side="right").tolist()):
@@ -136,7 +133,7 @@ class Snapshot:
             start = stop
             yield part.segment, rows if part.live is None else part.live[rows]
 
-    def items(self, positions: RowNumbers, modalities: tuple[str, ...]) -> Iterator[Item]:
+    def items(self, positions: Integers, modalities: tuple[str, ...]) -> Iterator[Item]:
         """Yield the items at the given positions."""
         return (item for segment, rows in self._locate(positions) for item in segment.items(rows, modalities))
 
@@ -156,7 +153,7 @@ class Snapshot:
             found.append(segments[p][row if live is None else live.item(row)].decode())
         return found
 
-    def find_rows(self, ids: Strings) -> list[RowNumbers]:
+    def find_rows(self, ids: Strings) -> list[Integers]:
         """Return, for each part, the row of each id, or -1."""
         found = []
         for part in self.parts:
@@ -166,7 +163,7 @@ class Snapshot:
             found.append(rows)
         return found
 
-    def find(self, ids: Strings) -> RowNumbers:
+    def find(self, ids: Strings) -> Integers:
         """Return the position of each id, or -1."""
         positions = np.full(len(ids), -1)
         for part, start, rows in zip(self.parts, self.starts, self.find_rows(ids), strict=False):
@@ -174,7 +171,7 @@ class Snapshot:
             np.copyto(positions, start + places, where=rows >= 0)
         return positions
 
-    def states_of(self, column: int) -> npt.NDArray[np.uint8]:
+    def states_of(self, column: int) -> Codes:
         """Return the state of every item in a modality."""
         states = [
             part.segment.states[column] if part.live is None else part.segment.states[column, part.live]

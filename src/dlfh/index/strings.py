@@ -10,15 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh import _kernels
-
-RowNumbers = npt.NDArray[np.int64]
+from dlfh._arrays import Integers
 
 
 @dataclass(frozen=True)
 class Strings:
     """Byte strings; string i is ``blob[offsets[i]:offsets[i + 1]]``."""
 
-    offsets: RowNumbers
+    offsets: Integers
     blob: npt.NDArray[np.uint8]
 
     @classmethod
@@ -37,7 +36,7 @@ class Strings:
         blob = np.ascontiguousarray(self.blob).data
         return (bytes(blob[start:stop]) for start, stop in itertools.pairwise(self.offsets.tolist()))
 
-    def take(self, rows: RowNumbers) -> Strings:
+    def take(self, rows: Integers) -> Strings:
         """Return the strings in the given rows."""
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(np.diff(self.offsets)[rows], out=offsets[1:])
@@ -80,7 +79,7 @@ class HashTable:
         order = np.argsort(hashes, kind="stable")
         return cls(hashes[order], order.astype(np.uint32))
 
-    def find(self, strings: Strings, keys: Strings) -> RowNumbers:
+    def find(self, strings: Strings, keys: Strings) -> Integers:
         """Return the row of each key in ``strings``, or -1."""
         found = np.empty(len(keys), np.int64)
         stored = (self.hashes, self.rows, strings.offsets, strings.blob)

@@ -6,8 +6,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Array, Floats
 from dlfh._mathematics.centred import Centred
 from dlfh._mathematics.rotation import closest_rotation, random_rotation, signs
 from dlfh._validation import Features, check_random_state
@@ -16,8 +16,6 @@ from dlfh.methods.ccaitq import correlated_embeddings
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
 from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, RandomState
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)
@@ -103,7 +101,7 @@ class ACQ(LinearMethod):
         weights = [A @ R for A, R in zip(directions, rotations, strict=True)]
         self._hash_linearly(features, views, weights, ridges=[ridge, ridge])
 
-    def _unify(self, features: dict[str, Features]) -> npt.NDArray[Any]:
+    def _unify(self, features: dict[str, Features]) -> Array:
         first, second = (self.project(name, features[name]) for name in self.modalities_)
         return first + second
 

@@ -6,15 +6,13 @@ from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Floats
 from dlfh._parallel import Workers
 from dlfh._validation import Features
 from dlfh.hashing.kernel import KernelHash
 from dlfh.hashing.rbf import RBFMap
 from dlfh.hashing.survey import fit_kernel
-
-Floats = npt.NDArray[np.float64]
 
 #: Points per block.
 _ROWS = 4096

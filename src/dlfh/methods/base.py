@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Array, Codes, Floats, Singles
 from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers, blas_threads, resolve_n_jobs
@@ -21,7 +22,7 @@ from dlfh._persistence.json_values import parameters_from_json, parameters_to_js
 from dlfh._persistence.model_folder import with_prefix, write_model
 from dlfh._persistence.registry import Registered, Registry
 from dlfh._probabilities.model import LabelModel
-from dlfh._probabilities.scores import MATCHES, Values
+from dlfh._probabilities.scores import MATCHES
 from dlfh._validation import (
     Features,
     check_choice,
@@ -36,7 +37,7 @@ from dlfh._version import __version__
 from dlfh.blocks.base import Blocks
 from dlfh.blocks.modalities import align, first_in_blocks, in_one_block, modality_blocks
 from dlfh.blocks.opening import as_blocks
-from dlfh.codes import Codes, n_bytes, pack
+from dlfh.codes import n_bytes, pack
 from dlfh.errors import InputError, NotFittedError
 from dlfh.hashing import HashFunction, HashLearner
 from dlfh.hashing.base import FitContext, hash_block, hash_blocks
@@ -230,7 +231,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         """
         return self._hash(modality, features, real=False)
 
-    def project(self, modality: str, features: Any) -> npt.NDArray[np.float32]:
+    def project(self, modality: str, features: Any) -> Singles:
         """Return the real values whose signs are the code, for asymmetric ranking.
 
         Parameters
@@ -260,7 +261,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         with blas_threads(self.n_jobs):
             return hash_blocks(function, blocks, modality, self.n_jobs, real=real).result()
 
-    def label_probabilities(self, modalities: Mapping[str, Any]) -> Values:
+    def label_probabilities(self, modalities: Mapping[str, Any]) -> Singles:
         """Return the probability of each label for points, from one modality or several together.
 
         The probabilities are calibrated: of the labels with a probability of 0.8, about 80 % are right.
@@ -315,7 +316,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         """
         return self._labels_known().encode(self._check_probabilities(probabilities))
 
-    def score_tables(self, probabilities: npt.ArrayLike, match: Literal["any", "all"] = "any") -> Values:
+    def score_tables(self, probabilities: npt.ArrayLike, match: Literal["any", "all"] = "any") -> Singles:
         """Return tables by which `dlfh.metrics` and `Index` rank items by their label probabilities.
 
         Parameters
@@ -354,7 +355,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         *,
         queries: str | Sequence[str],
         items: str | Sequence[str],
-    ) -> npt.NDArray[np.float64]:
+    ) -> Floats:
         """Return the probability that items are what queries ask for, from their scores by `score_tables`.
 
         Calibrated on pairs of left-out training points: of the items shown with 0.8, about 80 % share a label with the
@@ -418,7 +419,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
             )
         return self.label_model_
 
-    def _check_probabilities(self, probabilities: npt.ArrayLike) -> Values:
+    def _check_probabilities(self, probabilities: npt.ArrayLike) -> Singles:
         n_labels = self._labels_known().n_labels
         try:
             values = np.asarray(probabilities, np.float32)
@@ -430,7 +431,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
             raise InputError("probabilities must be between 0 and 1")
         return values
 
-    def project_leave_one_out(self, modality: str, features: Any, codes: Codes) -> npt.NDArray[np.float32] | None:
+    def project_leave_one_out(self, modality: str, features: Any, codes: Codes) -> Singles | None:
         """Return leave-one-out projections of training points, each by a hash function fitted without that point.
 
         A function that memorises its training points returns their learned codes; these values show how it treats new
@@ -451,9 +452,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         """
         return None
 
-    def label_probabilities_leave_one_out(
-        self, modality: str, features: Any, labels: npt.NDArray[np.float32]
-    ) -> npt.NDArray[np.float32] | None:
+    def label_probabilities_leave_one_out(self, modality: str, features: Any, labels: Singles) -> Singles | None:
         """Return leave-one-out label probabilities of training points; None where `project_leave_one_out` is None.
 
         Parameters
@@ -488,7 +487,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         with blas_threads(self.n_jobs):
             return pack(self._unify(features))
 
-    def _unify(self, features: dict[str, Features]) -> npt.NDArray[Any]:
+    def _unify(self, features: dict[str, Features]) -> Array:
         """Return the values whose signs are the unified code."""
         raise NotImplementedError
 
@@ -533,7 +532,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         """
         write_model(folder, *self._to_parts(), overwrite=overwrite)
 
-    def _to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def _to_parts(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the configuration and arrays of the fitted model, as saved."""
         self._check_fitted()
         self.check_parameters()
@@ -556,7 +555,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         arrays |= {f"probabilities/{name}": array for name, array in more.items()}
         return config | {"probabilities": about}, arrays
 
-    def _restore(self, config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+    def _restore(self, config: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Set the fitted attributes from a configuration and arrays."""
         names = config["modalities"]
         if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
@@ -583,7 +582,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
             parts = with_prefix(arrays, "probabilities/")
             self.label_model_ = LabelModel.from_parts(about, parts, self.n_features_, self.n_bits)
 
-    def _fits(self, name: str, array: npt.NDArray[Any]) -> bool:
+    def _fits(self, name: str, array: Array) -> bool:
         """Return whether a saved array is valid for the fitted attribute of this name; by default, for a history.
 
         Hash functions and numbers of features are restored before.
@@ -599,7 +598,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
                 raise InputError(f"modality {name!r} does not have codes of {self.n_bits} bits: was n_bits changed?")
 
 
-def hasher_from_parts(config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> CrossModalHasher:
+def hasher_from_parts(config: dict[str, Any], arrays: dict[str, Array]) -> CrossModalHasher:
     """Return a fitted model from its saved configuration and arrays.
 
     Invalid parts raise ModelError, or the error that reading a value of a wrong type raises.

@@ -6,8 +6,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Floats
 from dlfh._factorization.label_rows import LabelRows
 from dlfh._mathematics.ridge import solve_ridge
 from dlfh._mathematics.rotation import uncorrelated
@@ -19,8 +19,6 @@ from dlfh.methods.anchors import AnchorFeatures
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.parameter_types import NonNegative, Positive, PositiveInt, RandomState
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)

@@ -7,14 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Integers
 from dlfh._labels import LabelSets
 from dlfh.blocks.base import ArrayBlocks, Blocks
 from dlfh.blocks.opening import as_blocks
 from dlfh.errors import InputError
-
-Integers = npt.NDArray[np.int64]
 
 #: Maximum number of a cluster's label sets that are gathered in this process: some ten megabytes.
 MAX_SETS_HERE = 1 << 17

@@ -7,8 +7,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Floats
 from dlfh._mathematics.centred import Centred, CentredBlocks, centre
 from dlfh._mathematics.correlation import Whitening, canonical_directions
 from dlfh._mathematics.rotation import iterative_quantization, random_rotation
@@ -18,7 +18,6 @@ from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
 from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, RandomState
 
-Floats = npt.NDArray[np.float64]
 #: Centred features, in memory or in blocks.
 View = TypeVar("View", Centred, CentredBlocks)
 

@@ -7,8 +7,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Array, Codes, Floats
 from dlfh._mathematics.centred import CentredBlocks, centre
 from dlfh._mathematics.correlation import Whitening
 from dlfh._mathematics.random_rows import draw, random_rows
@@ -16,13 +16,11 @@ from dlfh._parallel import Workers, blas_threads
 from dlfh._progress import progress
 from dlfh._validation import Features, check_random_state
 from dlfh.blocks.base import Blocks
-from dlfh.codes import Codes, n_bytes, pack
+from dlfh.codes import n_bytes, pack
 from dlfh.hashing.linear import LinearHash
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.parameter_types import Fraction, NonNegative, Positive, PositiveInt, RandomState
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)
@@ -139,13 +137,13 @@ class CMFH(CrossModalHasher):
         codes = one.map(_codes, n_bytes(self.n_bits), np.uint8, other).lazy_result()
         self.codes_ = dict.fromkeys(features, codes)
 
-    def _fits(self, name: str, array: npt.NDArray[Any]) -> bool:
+    def _fits(self, name: str, array: Array) -> bool:
         if name != "fold_in_":
             return super()._fits(name, array)
         shape = (sum(self.n_features_.values()), self.n_bits)
         return array.shape == shape and array.dtype == np.float64 and bool(np.isfinite(array).all())
 
-    def _unify(self, features: dict[str, Features]) -> npt.NDArray[Any]:
+    def _unify(self, features: dict[str, Features]) -> Array:
         total, first = np.zeros(()), 0
         with Workers(self.n_jobs) as workers:
             for name in self.modalities_:

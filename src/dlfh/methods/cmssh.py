@@ -7,9 +7,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 
+from dlfh._arrays import Floats, Integers, Mask
 from dlfh._mathematics.boosting import WeightedPairs, adaptive_factor, boost
 from dlfh._mathematics.centred import Centred
 from dlfh._mathematics.correlation import oriented, top_pair
@@ -19,9 +19,6 @@ from dlfh._validation import Features, check_random_state
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
 from dlfh.methods.parameter_types import AtLeastTwo, RandomState, Share
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(eq=False, repr=False)
@@ -152,7 +149,7 @@ class _Points(NamedTuple):
     basis: Floats | None
 
     @classmethod
-    def take(cls, view: Centred, basis: Floats, rows: npt.NDArray[np.int64], project: bool) -> _Points:
+    def take(cls, view: Centred, basis: Floats, rows: Integers, project: bool) -> _Points:
         if view.is_sparse:
             return cls(view.features[rows].astype(np.float64), view.mean, basis)
         points, zero = view.take(rows), np.zeros(view.n_features)
@@ -173,7 +170,7 @@ class _Learner:
     pairs: WeightedPairs
     points: list[_Points]
 
-    def learn(self) -> tuple[_Bit, Bools]:
+    def learn(self) -> tuple[_Bit, Mask]:
         x, y = self.points
         cross = self.pairs.cross(x.matrix, y.matrix)
         cross = cross if x.basis is None else x.basis.T @ cross

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Codes, Floats, Integers
 from dlfh._factorization.label_rows import LabelRows
 from dlfh._factorization.label_set_codes import LabelSetCodes
 from dlfh._factorization.likelihood import LatentFactorModel
@@ -22,7 +22,7 @@ from dlfh._progress import Bar
 from dlfh._validation import check_integer
 from dlfh.blocks.base import Blocks
 from dlfh.blocks.values import BlockValues
-from dlfh.codes import Codes, n_bytes
+from dlfh.codes import n_bytes
 from dlfh.errors import InputError
 from dlfh.hashing.block_targets import BlockTargets
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from dlfh.methods.block_labels import BlockLabels
     from dlfh.methods.dlfh import DLFH
 
-Integers = npt.NDArray[np.int64]
 
 #: ``solver="auto"`` is the full solver up to this number of rows.
 FULL_SOLVER_ROWS = 2048
@@ -51,7 +50,7 @@ class LearnedCodes:
 
     targets: dict[str, BlockTargets]
     codes: dict[str, Any]
-    objective: npt.NDArray[np.float64]
+    objective: Floats
     flips: Integers
     label_codes: LabelSetCodes | None
 

@@ -7,9 +7,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.optimize
 
+from dlfh._arrays import Floats, Mask
 from dlfh._mathematics.boosting import WeightedPairs, adaptive_factor, boost
 from dlfh._mathematics.centred import Centred
 from dlfh._mathematics.correlation import Whitening, top_pair
@@ -20,9 +20,6 @@ from dlfh.errors import InputError
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
 from dlfh.methods.parameter_types import AtLeastTwo, NonNegative, Positive, PositiveInt, RandomState
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(eq=False, repr=False)
@@ -292,7 +289,7 @@ class _Learner:
     tol: float
     rng: np.random.Generator
 
-    def learn(self) -> tuple[_Bit, Bools]:
+    def learn(self) -> tuple[_Bit, Mask]:
         bit = min((self.problem.descend(start, self.max_iter, self.tol) for start in self._starts()), key=_last_value)
         bits = [points @ u > 0 for points, u in zip(self.problem.points, bit[0], strict=True)]
         return bit, self.pairs.correct(*bits)

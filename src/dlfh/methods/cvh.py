@@ -8,18 +8,16 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 import scipy.sparse as sp
 
+from dlfh._arrays import Floats
 from dlfh._mathematics.centred import CentredBlocks, centre
 from dlfh._mathematics.correlation import NO_CORRELATION, Whitening, oriented
 from dlfh.blocks.base import Blocks
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
 from dlfh.methods.parameter_types import NonNegative
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)

@@ -7,8 +7,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Array, Codes, Floats, Integers, Mask, Singles
 from dlfh._factorization.label_set_codes import LabelSetCodes
 from dlfh._factorization.supervision import Supervision
 from dlfh._labels import LabelSets
@@ -22,7 +22,6 @@ from dlfh._progress import progress
 from dlfh._validation import Features, check_random_state
 from dlfh.blocks.base import Blocks
 from dlfh.blocks.modalities import align, in_one_block
-from dlfh.codes import Codes
 from dlfh.errors import InputError
 from dlfh.hashing import Auto, Deep, HashLearner, KernelLogistic, KernelRidge, LinearRidge
 from dlfh.hashing.auto import rescaled
@@ -167,8 +166,8 @@ class DLFH(CrossModalHasher):
     n_jobs: int | None = None
     verbose: bool = False
 
-    objective_: npt.NDArray[np.float64] = field(init=False)
-    flips_: npt.NDArray[np.int64] = field(init=False)
+    objective_: Floats = field(init=False)
+    flips_: Integers = field(init=False)
     #: Label-set codes; None for a model that learned from single pairs, or from too many label sets to keep.
     label_codes_: LabelSetCodes | None = field(init=False)
     chosen_: dict[str, HashLearner] = field(init=False)
@@ -321,7 +320,7 @@ class DLFH(CrossModalHasher):
         self.objective_, self.label_codes_ = np.array(learned.objective), label_codes
         self.flips_, self.label_model_ = np.array(learned.flips, np.int64), label_model
 
-    def codes_of_labels(self, labels: Any) -> tuple[dict[str, Codes], npt.NDArray[np.bool_]]:
+    def codes_of_labels(self, labels: Any) -> tuple[dict[str, Codes], Mask]:
         """Return the learned codes of points with given labels, including new points and label sets.
 
         A label set of the training data has its learned code. The code of a new one is learned against those of the
@@ -357,7 +356,7 @@ class DLFH(CrossModalHasher):
             codes, known = self.label_codes_.encode(labels, workers)
         return dict(zip(self.modalities_, codes, strict=True)), known
 
-    def project_leave_one_out(self, modality: str, features: Any, codes: Codes) -> npt.NDArray[np.float32] | None:
+    def project_leave_one_out(self, modality: str, features: Any, codes: Codes) -> Singles | None:
         function, matrix = self._for_modality(modality, features)
         if self.self_training:
             return None  # also fitted to guessed codes
@@ -366,9 +365,7 @@ class DLFH(CrossModalHasher):
         with blas_threads(self.n_jobs):
             return learner.leave_one_out(function, matrix, targets)
 
-    def label_probabilities_leave_one_out(
-        self, modality: str, features: Any, labels: npt.NDArray[np.float32]
-    ) -> npt.NDArray[np.float32] | None:
+    def label_probabilities_leave_one_out(self, modality: str, features: Any, labels: Singles) -> Singles | None:
         _, matrix = self._for_modality(modality, features)
         learner = (self.chosen_.get(modality) or self._learners(self.modalities_)[modality]).label_learner()
         if self.self_training or self.label_model_ is None or learner is None:
@@ -461,7 +458,7 @@ class DLFH(CrossModalHasher):
         self.label_model_ = label_model
         self.codes_ = {name: np.concatenate([self.codes_[name], codes[name][row_of_point]]) for name in names}
 
-    def _to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def _to_parts(self) -> tuple[dict[str, Any], dict[str, Array]]:
         config, arrays = super()._to_parts()
         config["chosen"] = values_to_json(self.chosen_, HashLearner._registry)
         config["label_codes"] = None
@@ -471,7 +468,7 @@ class DLFH(CrossModalHasher):
         config["sums"], sum_arrays = sums_to_parts(self.sums_ if self.keep_sums else {})
         return config, arrays | sum_arrays
 
-    def _restore(self, config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+    def _restore(self, config: dict[str, Any], arrays: dict[str, Array]) -> None:
         super()._restore(config, arrays)
         self.chosen_ = parameters_from_json(config["chosen"], HashLearner._registry)
         if not set(self.chosen_) <= set(self.modalities_):

@@ -12,14 +12,14 @@ import scipy.sparse as sp
 from scipy.special import expit
 
 from dlfh import _kernels
+from dlfh._arrays import Codes, Floats, Integers
 from dlfh._factorization.label_rows import LabelRows
 from dlfh._parallel import Workers
-from dlfh.codes import Codes, unpack
+from dlfh.codes import unpack
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.online import OnlineHasher, Stream
 from dlfh.methods.parameter_types import NonNegative, Positive, PositiveInt, RandomState, RidgeOrAuto
 
-Floats = npt.NDArray[np.float64]
 Signs = npt.NDArray[np.int8]
 
 #: The authors' scale by code length, interpolated along the logarithm of the length.
@@ -153,7 +153,7 @@ class DOCH(OnlineHasher):
             return float(self.scale)
         return float(np.interp(np.log2(int(self.n_bits)), np.log2([*_SCALES]), [*_SCALES.values()]))
 
-    def _draw_old(self, past: Stream, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    def _draw_old(self, past: Stream, rng: np.random.Generator) -> Integers:
         """Draw the numbers of old points that serve as anchors."""
         if not self.per_chunk:
             return _draw(past.n_points, int(self.n_anchors), rng)
@@ -161,7 +161,7 @@ class DOCH(OnlineHasher):
         return np.concatenate([start + _draw(int(stop - start), int(self.n_anchors), rng) for start, stop in bounds])
 
 
-def _draw(n: int, size: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+def _draw(n: int, size: int, rng: np.random.Generator) -> Integers:
     return rng.choice(n, min(n, size), replace=False)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Array
 from dlfh._mathematics.moments import MAX_GRAM_FEATURES, Moments
 from dlfh.blocks.base import Blocks
 from dlfh.errors import InputError
@@ -63,7 +63,7 @@ def add_points(
     return found, scores, total
 
 
-def sums_to_parts(sums: Mapping[str, Moments]) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+def sums_to_parts(sums: Mapping[str, Moments]) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return the configuration and arrays of sums, as saved."""
     config = {
         name: {"points": moments.n_points, "rounding": moments.rounding, "after_products": moments.after_products}
@@ -74,7 +74,7 @@ def sums_to_parts(sums: Mapping[str, Moments]) -> tuple[dict[str, Any], dict[str
 
 def sums_from_parts(
     config: Mapping[str, Any],
-    arrays: Mapping[str, npt.NDArray[Any]],
+    arrays: Mapping[str, Array],
     functions: Mapping[str, HashFunction],
     learners: Mapping[str, HashLearner],
     n_labels: int,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Codes, Integers, Mask
 from dlfh._factorization.observed_pairs import ObservedPairs
 from dlfh._factorization.solver import Factorization
 from dlfh._labels import LabelSets
@@ -21,14 +21,11 @@ from dlfh._probabilities.fit import LabelFit
 from dlfh._probabilities.model import LabelModel
 from dlfh._validation import Features, raise_if_not_finite
 from dlfh.blocks.modalities import in_one_block
-from dlfh.codes import Codes, pack
+from dlfh.codes import pack
 from dlfh.errors import InputError
 from dlfh.hashing import HashFunction, HashLearner
 from dlfh.hashing.base import FitContext
 from dlfh.hashing.block_targets import BlockTargets
-
-Integers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

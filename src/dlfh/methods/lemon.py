@@ -6,18 +6,15 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Codes, Floats
 from dlfh._factorization.label_rows import LabelRows
 from dlfh._mathematics.ridge import solve_ridge
 from dlfh._mathematics.rotation import closest_rotation, random_rotation, uncorrelated
 from dlfh._parallel import Workers
-from dlfh.codes import Codes
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.online import OnlineHasher, Stream
 from dlfh.methods.parameter_types import Positive, PositiveInt, RandomState, RidgeOrAuto
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)

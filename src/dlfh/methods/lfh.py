@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._arrays import Floats, Integers
 from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import RealTargets, Targets
 from dlfh._parallel import Workers, blas_threads
@@ -24,9 +25,6 @@ from dlfh.hashing.block_targets import BlockTargets
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, PositiveInt, RandomState, RidgeOrAuto
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(eq=False, repr=False)

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from dlfh._arrays import Floats
 from dlfh._mathematics.centred import CentredBlocks, CentredRows
 from dlfh._parallel import Workers
 from dlfh.hashing.linear import LinearHash
 from dlfh.methods.base import CrossModalHasher
-
-Floats = npt.NDArray[np.float64]
 
 
 class LinearMethod(CrossModalHasher):

@@ -13,6 +13,7 @@ import scipy.sparse.linalg
 import scipy.special
 
 from dlfh import _kernels
+from dlfh._arrays import Floats, Integers, Singles
 from dlfh._factorization.label_rows import LabelRows
 from dlfh._labels import LabelSets
 from dlfh._mathematics.rotation import iterative_quantization, random_rotation, signs
@@ -39,7 +40,6 @@ from dlfh.methods.parameter_types import (
     RandomState,
 )
 
-Floats = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.int8]
 
 
@@ -169,7 +169,7 @@ class MLBE(CrossModalHasher):
                 self.codes_[name], self.hash_functions_[name] = codes, function
 
 
-def _similarities(kernel: RBFMap) -> npt.NDArray[np.float32]:
+def _similarities(kernel: RBFMap) -> Singles:
     """Return the kernel values of the training points, computed in blocks of rows."""
     points = kernel.bases.astype(np.float64) + kernel.centre
     S = np.empty((len(points), len(points)), np.float32)
@@ -178,9 +178,7 @@ def _similarities(kernel: RBFMap) -> npt.NDArray[np.float32]:
     return S
 
 
-def start_codes(
-    similarities: list[npt.NDArray[np.float32]], n_bits: int, kind: str, rng: np.random.Generator
-) -> list[Bits]:
+def start_codes(similarities: list[Singles], n_bits: int, kind: str, rng: np.random.Generator) -> list[Bits]:
     """Return initial codes for both modalities."""
     n = len(similarities[0])
     random = rng.choice(np.array([-1, 1], np.int8), (2, n, n_bits))
@@ -202,7 +200,7 @@ def start_codes(
     return [codes, codes.copy()]
 
 
-def _sum_of_squares(S: npt.NDArray[np.float32]) -> float:
+def _sum_of_squares(S: Singles) -> float:
     return float(sum(np.sum(row.astype(np.float64) ** 2) for row in S))
 
 
@@ -210,7 +208,7 @@ def _sum_of_squares(S: npt.NDArray[np.float32]) -> float:
 class _View:
     """Similarities S of one modality with |S|^2, its codes U, and the parameters W, theta and phi."""
 
-    S: npt.NDArray[np.float32]
+    S: Singles
     square: float
     codes: Bits
     W: Floats
@@ -252,7 +250,7 @@ class Posterior:
 
     def __init__(
         self,
-        similarities: list[npt.NDArray[np.float32]],
+        similarities: list[Singles],
         labels: LabelSets,
         codes: list[Bits],
         workers: Workers,
@@ -328,7 +326,7 @@ class Posterior:
         )
         view.refresh()
 
-    def pair_counts(self) -> npt.NDArray[np.int64]:
+    def pair_counts(self) -> Integers:
         """Count the pairs across modalities by (dissimilar or similar, Hamming distance)."""
         codes = [pad_to_words(pack(view.codes)) for view in self.views]
         return LabelRows.of_points(self.labels).count_pairs(self.n_bits, (0, 1), codes, self.workers)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Array, Codes, Floats, Integers
 from dlfh._factorization.label_rows import LabelRows
 from dlfh._factorization.label_set_codes import check_label_lists, extend_names, plain_names
 from dlfh._labels import LabelSets
@@ -21,14 +21,11 @@ from dlfh._mathematics.moments import Moments, dense_gram, rounding_of, row_chun
 from dlfh._parallel import Workers
 from dlfh._progress import progress
 from dlfh._validation import Features, check_random_state, raise_for_overflow, raise_if_not_finite
-from dlfh.codes import Codes, pack
+from dlfh.codes import pack
 from dlfh.hashing.base import check_array
 from dlfh.hashing.linear import LinearRidge
 from dlfh.hashing.scaling import UNSCALED
 from dlfh.methods.base import CrossModalHasher
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -258,7 +255,7 @@ class OnlineHasher(CrossModalHasher):
         self.stream_ = stream
         self.codes_ = dict.fromkeys(stream.features, np.concatenate(codes))
 
-    def _to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def _to_parts(self) -> tuple[dict[str, Any], dict[str, Array]]:
         config, arrays = super()._to_parts()
         stream = self.stream_
         config["label_names"] = None if stream.label_names is None else list(plain_names(stream.label_names))
@@ -272,7 +269,7 @@ class OnlineHasher(CrossModalHasher):
         arrays["stream/n_labels"] = np.array([stream.n_labels])
         return config, arrays
 
-    def _restore(self, config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+    def _restore(self, config: dict[str, Any], arrays: dict[str, Array]) -> None:
         super()._restore(config, arrays)
         c, n = int(self.n_bits), len(self.codes_[self.modalities_[0]])
         names = config["label_names"]

@@ -7,8 +7,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Array, Floats, Singles
 from dlfh._mathematics.centred import Centred
 from dlfh._mathematics.classifiers import SQUARED_HINGE, Classifiers, Fit
 from dlfh._mathematics.rotation import signs
@@ -19,9 +19,6 @@ from dlfh.methods.ccaitq import correlated_embeddings
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
 from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, RandomState
-
-Floats = npt.NDArray[np.float64]
-Singles = npt.NDArray[np.float32]
 
 #: Singular values below this share of the largest are within the rounding error of single precision.
 _RELATIVE_RANK = 1e-5
@@ -218,7 +215,7 @@ class _Rows:
 class _Transposed:
     rows: _Rows
 
-    def __matmul__(self, other: Any) -> npt.NDArray[Any]:
+    def __matmul__(self, other: Any) -> Array:
         rows = self.rows
         if other is rows:
             # X'X is already known, in double precision.

@@ -6,8 +6,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Floats
 from dlfh._mathematics.centred import CentredBlocks, centre
 from dlfh._mathematics.correlation import NO_CORRELATION, CanonicalDirections, Whitening, canonical_directions, top_pair
 from dlfh._parallel import blas_threads
@@ -16,8 +16,6 @@ from dlfh.blocks.base import Blocks
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
 from dlfh.methods.parameter_types import NonNegative
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)

@@ -6,9 +6,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Floats
 from dlfh._mathematics.correlation import Whitening
 from dlfh._mathematics.ridge import solve_ridge
 from dlfh._mathematics.rotation import closest_rotation, random_rotation
@@ -21,8 +21,6 @@ from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.cmfh import add_errors
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.parameter_types import Fraction, Positive, PositiveInt, RandomState
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)

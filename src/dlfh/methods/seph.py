@@ -7,9 +7,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from dlfh import _kernels
+from dlfh._arrays import Array, Floats
 from dlfh._factorization.label_rows import LabelRows
 from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import Targets
@@ -26,8 +26,6 @@ from dlfh.hashing.block_targets import BlockTargets
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, RandomState
-
-Floats = npt.NDArray[np.float64]
 
 #: Bytes of the two matrices of a block of rows against all rows.
 _BLOCK_BYTES = 256 << 20
@@ -145,7 +143,7 @@ class SePH(CrossModalHasher):
         self.hash_functions_, self.label_model_ = functions, fits.model(tuple(features))
         self.codes_ = dict.fromkeys(features, codes[rows.row_of_point])
 
-    def _unify(self, features: dict[str, Features]) -> npt.NDArray[Any]:
+    def _unify(self, features: dict[str, Features]) -> Array:
         # Projections are 2 p - 1 = tanh(log-odds / 2). Log-odds add up, but the prior must be counted only once.
         edge = 1 - 1e-7
         ones = (unpack(self.codes_[self.modalities_[0]], int(self.n_bits)) > 0).mean(axis=0)

@@ -6,9 +6,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Array, Floats
 from dlfh._mathematics.moments import dense_gram, row_chunks, sparse_gram
 from dlfh._mathematics.ridge import solve_ridge
 from dlfh._parallel import blas_threads
@@ -20,8 +20,6 @@ from dlfh.hashing.unit import UnitLinearHash, unit_rows
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.parameter_types import Fraction, NonNegative, Positive, PositiveInt, RandomState
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(eq=False, repr=False)
@@ -116,7 +114,7 @@ class SMFH(CrossModalHasher):
     n_jobs: int | None = None
     verbose: bool = False
 
-    objective_: npt.NDArray[np.float64] = field(init=False)
+    objective_: Floats = field(init=False)
 
     @property
     def n_iter_(self) -> int:
@@ -147,7 +145,7 @@ State = tuple[Array, tuple[Array, Array]]
 
 def _train(
     model: SMFH, X: list[Features], G: sp.csr_array, rng: np.random.Generator, count: Any
-) -> tuple[State, npt.NDArray[np.float64]]:
+) -> tuple[State, Floats]:
     """Return V and the projections P, and the objective after each iteration."""
     n, c = G.shape[0], int(model.n_bits)
     a = (float(model.modality_weight), 1 - float(model.modality_weight))

@@ -8,11 +8,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._arrays import Floats
 from dlfh._validation import check_choice
 from dlfh.errors import InputError
 from dlfh.metrics.measures import AveragePrecision, Measure, PrecisionRecall, parse_measure
 from dlfh.metrics.ranking import Ranker
-from dlfh.metrics.sums import Floats, Ties
+from dlfh.metrics.sums import Ties
 
 Empty = Literal["zero", "skip"]
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from dlfh.metrics.sums import Floats, Integers, TiedRuns
+from dlfh._arrays import Floats, Integers
+from dlfh.metrics.sums import TiedRuns
 
 
 def expected_hits(sizes: Integers, relevant: Integers, cuts: tuple[int, ...]) -> Floats:

@@ -6,12 +6,11 @@ from functools import cache
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expi
 
+from dlfh._arrays import Floats, Integers
 from dlfh.errors import InputError
 
-Floats = npt.NDArray[np.float64]
 Gain = Literal["exponential", "linear"]
 
 _EXPONENTIAL = np.exp2(np.arange(256.0)) - 1
@@ -39,7 +38,7 @@ def discounts(ranks: Any) -> Floats:
 _TABULATED = 1 << 20
 
 
-def discount_sums(ranks: npt.NDArray[np.int64]) -> Floats:
+def discount_sums(ranks: Integers) -> Floats:
     """Return the sum of the discounts up to each rank, in closed form beyond the first million ranks.
 
     Euler-Maclaurin formula with x = rank + 1 and f(x) = 1 / log(x): the integral of f, the mean of its end values, and

@@ -14,11 +14,12 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
+from dlfh._arrays import Floats, Integers
 from dlfh._validation import check_choice, check_integer
 from dlfh.errors import InputError
 from dlfh.metrics.expected import expected_average_precision, expected_hits
 from dlfh.metrics.gains import Gain, discounted, gains_of
-from dlfh.metrics.sums import Aggregation, Floats, Integers, Match, RankedBlock, RankingInfo, Sum, TiedRuns
+from dlfh.metrics.sums import Aggregation, Match, RankedBlock, RankingInfo, Sum, TiedRuns
 
 #: Number of items and of relevant items in each run of ties.
 _BY_RUN = (Sum(RankedBlock.run_sizes), Sum(RankedBlock.run_hits, ("any",)))

@@ -18,26 +18,16 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh import _kernels
+from dlfh._arrays import Array, Codes, Floats, Mask, Singles
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh._validation import raise_if_masked
 from dlfh.blocks.base import ArrayBlocks, Blocks
 from dlfh.blocks.opening import as_blocks
-from dlfh.codes import Codes, as_words, by_word, check_codes, n_bytes
+from dlfh.codes import as_words, by_word, check_codes, n_bytes
 from dlfh.errors import InputError
 from dlfh.metrics.relevance import Relevance, check_matrix, n_grades_of, read_labels
-from dlfh.metrics.sums import (
-    Aggregation,
-    Array,
-    Floats,
-    RankedBlock,
-    RankingInfo,
-    RankOffsets,
-    Sum,
-    TiedRuns,
-    Ties,
-    finalize_all,
-)
+from dlfh.metrics.sums import Aggregation, RankedBlock, RankingInfo, RankOffsets, Sum, TiedRuns, Ties, finalize_all
 
 Counts = npt.NDArray[np.int32]
 
@@ -184,7 +174,7 @@ def _map_ranked(
         ranks, tied_runs = rank(start, stop)
         own_offsets = None if offsets is None else RankOffsets(*(each[start:stop] for each in offsets))
 
-        def equal() -> npt.NDArray[np.uint8]:
+        def equal() -> Codes:
             assert relevance.equal is not None  # measures that compare labels check this before ranking
             return relevance.equal(start, stop)
 
@@ -230,7 +220,7 @@ def _rank_by_score(queries: Array, codes: Codes) -> _Rank:
     return rank
 
 
-def _runs_of_equal_scores(tied: npt.NDArray[np.bool_]) -> TiedRuns:
+def _runs_of_equal_scores(tied: Mask) -> TiedRuns:
     run_of_rank = np.cumsum(~tied, axis=1) - 1
     sizes = np.zeros((len(tied), run_of_rank[:, -1].max() + 1), np.int64)
     for row, runs in zip(sizes, run_of_rank, strict=True):
@@ -297,7 +287,7 @@ def _check_queries(queries: npt.ArrayLike, database: Blocks) -> Array:
     return checked
 
 
-def _in_single_precision(projections: Array) -> npt.NDArray[np.float32]:
+def _in_single_precision(projections: Array) -> Singles:
     """Return float32 projections with the same rankings; rows that would overflow or vanish are rescaled."""
     if projections.dtype.itemsize < 4:
         projections = projections.astype(np.float32)

@@ -13,13 +13,14 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh import _kernels
+from dlfh._arrays import Array
 from dlfh._labels import LabelSets
 from dlfh._sparse import compressed_rows
 from dlfh._validation import raise_if_masked
 from dlfh.errors import InputError
 
 #: Returns an array (stop - start, items) for the queries ``start:stop``, with items in database order.
-QueryRows = Callable[[int, int], npt.NDArray[Any]]
+QueryRows = Callable[[int, int], Array]
 
 #: Largest whole-number grade that is counted by grade; 2 to this power is still finite.
 _MAX_COUNTED_GRADE = 1000
@@ -47,7 +48,7 @@ class Relevance:
         highest = min(n_grades_of(sets) for sets in (queries, items)) - 1
         dtype = np.uint8 if highest <= 255 else np.int32  # small, because grades are permuted item by item
 
-        def grades(start: int, stop: int) -> npt.NDArray[Any]:
+        def grades(start: int, stop: int) -> Array:
             shared = np.empty((stop - start, len(set_of_item)), dtype)
             _kernels.shared_labels(
                 queries.set_of_point[start:stop],
@@ -77,7 +78,7 @@ class Relevance:
     def by_matrix(cls, matrix: Any, n_grades: int | None) -> Relevance:
         """Take grades from the columns of a checked matrix (queries, items)."""
 
-        def grades(start: int, stop: int) -> npt.NDArray[Any]:
+        def grades(start: int, stop: int) -> Array:
             rows = matrix[start:stop]
             return np.ascontiguousarray(rows.toarray() if sp.issparse(rows) else rows)
 
@@ -128,7 +129,7 @@ def check_matrix(relevance: Any, n_queries: int, n_items: int) -> tuple[Any, int
     return _with_values(matrix, values.astype(np.float64, copy=False)), None
 
 
-def _with_values(matrix: Any, values: npt.NDArray[Any]) -> Any:
+def _with_values(matrix: Any, values: Array) -> Any:
     if not sp.issparse(matrix):
         return values
     return sp.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)

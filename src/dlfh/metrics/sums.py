@@ -15,11 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh import _kernels
+from dlfh._arrays import Array, Floats, Integers
 from dlfh.metrics.gains import Gain, discounts, gains_of
 
-Array = npt.NDArray[Any]
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 Ties = Literal["order", "expected"]
 Match = Literal["any", "all"]
 

@@ -157,7 +157,7 @@ class _Watch:
         self._request = asyncio.current_task()
         self._timer = asyncio.get_running_loop().call_later(_UNWATCHED_SECONDS, self._start)
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *_: object) -> None:
         self._timer.cancel()
         if self._watching is not None:
             self._watching.cancel()

@@ -9,15 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._arrays import Array, Floats, Singles
 from dlfh.codes import unpack
 from dlfh.collection.columns import hashed_codes
 from dlfh.service.answering import item_fields
 from dlfh.service.states import State
-
-Floats = npt.NDArray[np.float64]
 
 #: Neighbours per point, number of steps, and random points that repel a point in each step.
 _NEIGHBOURS, _STEPS, _REPULSIONS = 15, 300, 5
@@ -50,7 +48,7 @@ def draw_map(state: State, max_points: int) -> dict[str, Any]:
     return {"state": state.name, "items": n, "points": points}
 
 
-def lay_out(vectors: npt.NDArray[np.float32]) -> Floats:
+def lay_out(vectors: Singles) -> Floats:
     """Return coordinates from -1 to 1 in two dimensions, similar vectors near each other. Deterministic."""
     n = len(vectors)
     positions = np.zeros((n, 2))
@@ -66,7 +64,7 @@ def lay_out(vectors: npt.NDArray[np.float32]) -> Floats:
     return _mix_with_ranks(_optimise(_scale(positions) * _WIDTH, _neighbour_graph(vectors)))
 
 
-def _neighbour_graph(vectors: npt.NDArray[np.float32]) -> sp.csr_matrix:
+def _neighbour_graph(vectors: Singles) -> sp.csr_matrix:
     """Return edge weights between neighbours: 1 for the nearest, less for those further away."""
     n = len(vectors)
     squares = np.einsum("ij,ij->i", vectors, vectors)
@@ -117,6 +115,6 @@ def _mix_with_ranks(positions: Floats) -> Floats:
     return (1 - _RANK_WEIGHT) * _scale(positions) + _RANK_WEIGHT * (2 * ranks / (len(positions) - 1) - 1)
 
 
-def _scale(positions: npt.NDArray[Any]) -> Floats:
+def _scale(positions: Array) -> Floats:
     low, high = positions.min(axis=0), positions.max(axis=0)
     return np.where(high > low, 2 * (positions - low) / np.where(high > low, high - low, 1) - 1, 0.0)

@@ -84,7 +84,7 @@ class _Writer:
     def __enter__(self) -> Collection:
         return self._collection
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *_: object) -> None:
         self._index.close()  # closing the collection would rewrite its word index after every change
 
 

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Codes, Floats, Integers, Mask, Singles
 from dlfh._probabilities.scores import Match
 from dlfh._validation import Features, check_random_state
-from dlfh.codes import Codes, unpack
+from dlfh.codes import unpack
 from dlfh.collection.calibration.model import (
     LABEL_RANKINGS,
     RANKINGS,
@@ -47,10 +47,6 @@ from dlfh.datasets.items import Items
 from dlfh.features import BagOfWords
 from dlfh.features.stop_words import ENGLISH_STOP_WORDS
 
-Floats = npt.NDArray[np.float64]
-Values = npt.NDArray[np.float32]
-Mask = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.int64]
 #: Word evidence of pairs, by the text modalities that are searched.
 WordEvidence = dict[tuple[str, ...], Floats]
 
@@ -105,11 +101,11 @@ class _Queries:
     """
 
     labels: list[list[str]]
-    projections: Values
-    probabilities: Values | None
+    projections: Singles
+    probabilities: Singles | None
     texts: list[str]
     explained: list[frozenset[str]]
-    item: Rows
+    item: Integers
     is_half: Mask
     is_word: Mask
 
@@ -117,7 +113,7 @@ class _Queries:
     def match(self) -> Match:
         return "all" if self.texts else "any"
 
-    def take(self, rows: Rows) -> _Queries:
+    def take(self, rows: Integers) -> _Queries:
         """Return some of the queries."""
         probabilities = None if self.probabilities is None else self.probabilities[rows]
         labels, texts = [self.labels[row] for row in rows], [self.texts[row] for row in rows]
@@ -231,7 +227,7 @@ def choose_defaults(
 
 def choose_word_weight(
     pairs: Mapping[str, Pairs],
-    places: Mapping[str, Rows],
+    places: Mapping[str, Integers],
     searched: Mapping[str, Pairs],
     modalities: tuple[str, ...],
     best_map: float,
@@ -254,7 +250,7 @@ def choose_word_weight(
 
 def _draw(
     items: Items, vectors: ItemVectors, encoder: Encoder, training: Training | None, n: int, rng: np.random.Generator
-) -> Rows:
+) -> Integers:
     """Draw labelled items that have every modality and, of training items, a learned code in each."""
     masks = [items.labelled(), *(vectors.present(name) for name in encoder.modalities_)]
     masks += [] if training is None else [training.learned[name] for name in encoder.modalities_]
@@ -262,7 +258,7 @@ def _draw(
     return np.sort(rng.permutation(rows)[:n])
 
 
-def _sample(encoder: Encoder, items: Items, vectors: ItemVectors, rows: Rows, training: Training | None) -> _Sample:
+def _sample(encoder: Encoder, items: Items, vectors: ItemVectors, rows: Integers, training: Training | None) -> _Sample:
     codes, texts, suggested = {}, {}, {}
     labels = items.take(rows).labels or []
     for name in encoder.modalities_:
@@ -459,7 +455,7 @@ def _known_item_search(pairs: Pairs, queries: _Queries, kind: str) -> Pairs:
     return replace(taken, relevant=relevant, counted=np.ones(relevant.shape, bool))
 
 
-def _places(pairs: Pairs, rng: np.random.Generator) -> Rows:
+def _places(pairs: Pairs, rng: np.random.Generator) -> Integers:
     """Draw pairs, as places in the flattened arrays: the most similar items of each query, and any others."""
     evidence = pairs.labels[0] if pairs.labels else np.sum([*pairs.similarities.values()], axis=0)
     if pairs.words:

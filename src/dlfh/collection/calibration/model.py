@@ -15,12 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Array, Floats, Singles
 from dlfh._probabilities.model import LabelModel
 from dlfh._probabilities.scores import Match, probability_of
-
-Floats = npt.NDArray[np.float64]
 
 #: Rankings by label probabilities: by the probability of every label of the query, or of any.
 LABEL_RANKINGS: tuple[Match, ...] = ("all", "any")
@@ -79,12 +77,12 @@ def n_word_weights(ranking: str, pattern: Pattern) -> int:
     return (1 + n_label_weights(ranking, pattern)) * pattern.words
 
 
-def query_values(projections: npt.NDArray[Any], ranking: str) -> npt.NDArray[Any]:
+def query_values(projections: Array, ranking: str) -> Array:
     """Return the values that a ranking compares codes with: projections, or their signs."""
     return np.where(projections > 0, np.float32(1), np.float32(-1)) if ranking == "hamming" else projections
 
 
-def probability_of_no_label(model: LabelModel, queries: npt.NDArray[np.float32], match: Match) -> Floats:
+def probability_of_no_label(model: LabelModel, queries: Singles, match: Match) -> Floats:
     """Return the probability that items without any label match; 0 unless for "all"."""
     scores = model.terms(queries, np.zeros((1, model.n_labels), np.float32), match).sum(axis=2, dtype=np.float64)
     return probability_of(scores[:, 0], match, exclusive=model.exclusive)

@@ -6,13 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Floats, Integers, Mask
 from dlfh.collection.calibration.model import Fit, Pattern, probability
-
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.int64]
 
 #: Smallest weight of words, as a multiple of the weight of labels if there are any: enough to order items that tie.
 MIN_WORD_WEIGHT = 0.05
@@ -39,7 +35,7 @@ class Pairs:
     labels: tuple[Floats, ...] = ()
     none: Floats | None = None
 
-    def take(self, queries: Rows, items: Rows | None = None) -> Pairs:
+    def take(self, queries: Integers, items: Integers | None = None) -> Pairs:
         """Return the pairs of some queries with some items, without known-item search."""
         rows = np.ix_(queries, np.arange(self.relevant.shape[1]) if items is None else items)
         similarities = {name: values[rows] for name, values in self.similarities.items()}
@@ -70,7 +66,7 @@ class Pairs:
         """Return the share of relevant pairs, smoothed to lie strictly between 0 and 1."""
         return float((self.relevant[self.counted].sum() + 0.5) / (int(self.counted.sum()) + 1))
 
-    def fit(self, pattern: Pattern, places: Rows | None = None, min_word_weight: float = MIN_WORD_WEIGHT) -> Fit:
+    def fit(self, pattern: Pattern, places: Integers | None = None, min_word_weight: float = MIN_WORD_WEIGHT) -> Fit:
         """Fit a pattern to all counted pairs, or to those at some places of the flattened arrays.
 
         A pattern with words is fitted to known-item pairs too: people also look for one item by words that are not
@@ -99,7 +95,7 @@ class Pairs:
 
 def fit_patterns(
     pairs: Mapping[str, Pairs],
-    places: Mapping[str, Rows],
+    places: Mapping[str, Integers],
     patterns: Sequence[Pattern],
     min_word_weight: float = MIN_WORD_WEIGHT,
 ) -> dict[Pattern, Fit]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Floats, Mask
 from dlfh._labels import LabelSets
 from dlfh._probabilities.scores import Match
 from dlfh.collection.calibration.model import probability
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from dlfh.collection.searcher import Searcher
     from dlfh.datasets.items import Items
 
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 
 #: Maximum number of queries per modality, and number of items that people read.
 _MAX_QUERIES, _FIRST = 500, 10

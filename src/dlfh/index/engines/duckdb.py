@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Array, Integers
 from dlfh._optional import require
 from dlfh.codes import n_bytes
 from dlfh.errors import DLFHError, StorageError
@@ -187,17 +187,15 @@ class DuckEngine(SqlEngine):
         if len(values["number"]):
             self._load(cursor, self._values, values)
 
-    def _load(
-        self, cursor: Any, table: str, columns: dict[str, npt.NDArray[Any]], expressions: Sequence[str] = ()
-    ) -> None:
+    def _load(self, cursor: Any, table: str, columns: dict[str, Array], expressions: Sequence[str] = ()) -> None:
         cursor.register("dlfh_new", columns)
         try:
             cursor.execute(f"INSERT INTO {table} SELECT {', '.join(expressions or columns)} FROM dlfh_new")
         finally:
             cursor.unregister("dlfh_new")
 
-    def _item_columns(self, rows: list[Row], numbers: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[Any]]:
-        columns: dict[str, npt.NDArray[Any]] = {
+    def _item_columns(self, rows: list[Row], numbers: Integers) -> dict[str, Array]:
+        columns: dict[str, Array] = {
             "number": numbers,
             "id": np.array([row.id for row in rows], object),
             "metadata": np.array([row.metadata or None for row in rows], object),
@@ -247,7 +245,7 @@ class DuckEngine(SqlEngine):
         return f"number IN ({selected} AND {column} {condition.operator} ?)"
 
 
-def _value_columns(rows: list[Row], numbers: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[Any]]:
+def _value_columns(rows: list[Row], numbers: Integers) -> dict[str, Array]:
     """Return the columns of the table of values, with a row for each value of each item."""
     found = [
         (number, name, value)
@@ -255,7 +253,7 @@ def _value_columns(rows: list[Row], numbers: npt.NDArray[np.int64]) -> dict[str,
         for name, values in row.fields().items()
         for value in values
     ]
-    columns: dict[str, npt.NDArray[Any]] = {
+    columns: dict[str, Array] = {
         "number": np.array([number for number, _, _ in found], np.int64),
         "name": np.array([name for _, name, _ in found], object),
     }

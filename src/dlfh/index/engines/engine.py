@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._arrays import Array, Codes, Floats, Integers, Mask
 from dlfh._persistence.format_version import version_problem
 from dlfh._validation import check_integer, shown
 from dlfh.codes import as_words, n_bytes
@@ -28,9 +29,6 @@ from dlfh.index.items import Item
 from dlfh.index.segment import ABSENT, LEARNED, STATES, Segment
 from dlfh.index.strings import Strings
 from dlfh.index.where import Where, all_values
-
-Codes = npt.NDArray[np.uint8]
-Positions = npt.NDArray[np.int64]
 
 #: Version of the tables.
 FORMAT = 1
@@ -274,7 +272,7 @@ class Engine(ABC):
             best.append([left[row] for row in rows[0].tolist()])
         return hits_of(best, distances)
 
-    def distances(self, request: Request, positions: Positions | None) -> npt.NDArray[np.float64]:
+    def distances(self, request: Request, positions: Integers | None) -> Floats:
         numbers = None if positions is None else positions.tolist()
         found = {row.number: row.codes[request.column] for row in self._rows(numbers)}
         codes = [*found.values()] if numbers is None else [found.get(number) for number in numbers]
@@ -289,7 +287,7 @@ class Engine(ABC):
     def approximate(self, column: int, kind: str, options: dict[str, int], n_jobs: int | None) -> ApproximateIndex:
         raise InputError(f"approximate search works in memory, in a folder and in PostgreSQL, not at {self.address}")
 
-    def find(self, ids: Strings) -> Positions:
+    def find(self, ids: Strings) -> Integers:
         names = _decoded(ids)
         numbers = self._numbers(names) if names else {}
         return np.array([numbers.get(name, -1) for name in names], np.int64)
@@ -298,7 +296,7 @@ class Engine(ABC):
         (number,) = self.find(identifier).tolist()
         return next((self._item(row) for row in self._rows([number])), None) if number >= 0 else None
 
-    def positions(self) -> Positions:
+    def positions(self) -> Integers:
         return np.array([row.number for row in self._rows(None)], np.int64)
 
     def items(self, positions: Sequence[int] | None) -> Iterator[tuple[int, Item]]:
@@ -312,10 +310,10 @@ class Engine(ABC):
     def ids(self) -> list[str]:
         return [row.id for row in self._rows(None)]
 
-    def states(self, column: int) -> npt.NDArray[np.uint8]:
+    def states(self, column: int) -> Codes:
         return np.array([row.states[column] for row in self._rows(None)], np.uint8)
 
-    def matches(self, where: Where, positions: Sequence[int] | None) -> npt.NDArray[np.bool_]:
+    def matches(self, where: Where, positions: Sequence[int] | None) -> Mask:
         numbers = [int(position) for position in (self.positions() if positions is None else positions)]
         matching = self._matching(numbers, where)
         return np.array([number in matching for number in numbers], bool)
@@ -357,7 +355,7 @@ class _Ids(dict[int, str]):
         return [self[number] for number in np.asarray(positions).tolist()]
 
 
-def hits_of(found: list[list[Match]], distances: list[npt.NDArray[Any]] | None = None) -> Hits:
+def hits_of(found: list[list[Match]], distances: list[Array] | None = None) -> Hits:
     """Return matches as `Hits`, for each query as many as the query with the fewest has."""
     width = min(map(len, found), default=0)
     shape = (len(found), width)

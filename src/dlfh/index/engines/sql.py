@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Integers
 from dlfh.errors import InputError
 from dlfh.index.engines.address import Address
 from dlfh.index.engines.engine import FORMAT, About, Engine, Match, Row, Scope, batches, check_names
@@ -245,7 +245,7 @@ class SqlEngine(Engine):
         packed = tuple(None if None in code else self._code(code) for code in codes)
         return Row(name, metadata or "", tuple(rest[:n]), packed, number)
 
-    def positions(self) -> npt.NDArray[np.int64]:
+    def positions(self) -> Integers:
         return np.array(self._ask(f"SELECT number FROM {self._table} ORDER BY number"), np.int64).ravel()
 
     def count(self, column: int | None, states: tuple[int, ...]) -> int:
