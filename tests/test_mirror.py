@@ -37,7 +37,7 @@ def modules(file: Path) -> list[Path]:
     package = SOURCE.joinpath(*packages)
     folders = [package, package.with_name("_" + package.name)] if packages else [SOURCE]
     found = [folder / (mark + module + end) for folder in folders for mark in ("", "_") for end in (".py", "")]
-    return [*found, package] if packages and module == packages[-1] else found
+    return [*found, *folders] if packages and module == packages[-1] else found
 
 
 def test_every_test_file_mirrors_a_module() -> None:

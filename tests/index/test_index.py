@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from dlfh import InputError, _kernels
+from dlfh import InputError
 from dlfh.codes import hamming_distances, n_bytes, pack, random_codes, unpack
 from dlfh.errors import StorageError
 from dlfh.index import ApproximateSearch, Index, nearest
+from dlfh.metrics.ranking import byte_tables
 from tests.index.plain_index import (
     MODALITIES,
     PlainIndex,
@@ -124,9 +125,7 @@ def test_tables_of_projections_give_the_asymmetric_ranking(seed: int, n_bits: in
     rng = np.random.default_rng(seed)
     index, _ = make(rng, 30, n_bits)
     projections = rng.integers(-9, 10, (3, n_bits)).astype(np.float32)  # sums are exact
-    tables = np.empty((3, n_bytes(n_bits), 256), np.float32)
-    _kernels.fill_byte_tables(projections, tables)
-    by_tables = index.search("text", tables, k=30)
+    by_tables = index.search("text", byte_tables(projections), k=30)
     by_projections = index.search("text", projections, k=30, ranking="asymmetric")
     assert by_tables.ids == by_projections.ids
     totals = np.abs(projections).sum(axis=1, keepdims=True)

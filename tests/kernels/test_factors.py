@@ -9,9 +9,10 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlfh import _kernels, _reference
+from dlfh import _kernels
 from dlfh._factorization.label_rows import Columns
 from dlfh.codes import as_words, by_word, pad_to_words, random_codes
+from tests.kernels import reference
 from tests.kernels.twins import assert_twins_agree
 from tests.strategies import Problem, problems
 
@@ -36,7 +37,7 @@ def test_update_rows(problem: Problem, kind: str) -> None:
     start = int(problem.rng.integers(0, len(rows)))
     # The byte view and the word view share memory, so each version gets its own pair.
     outcomes = []
-    for module in (_kernels, _reference):
+    for module in (_kernels, reference):
         updated = codes.copy()
         flips = module.update_rows(
             updated,
@@ -63,7 +64,7 @@ def test_update_shared_rows(problem: Problem, kind: str) -> None:
     masks = np.unpackbits(codes, axis=1, count=n_bits).T.astype(np.int8, order="C") - np.int8(1)
     first = int(problem.rng.integers(0, n_bits))
     outcomes = []
-    for module in (_kernels, _reference):
+    for module in (_kernels, reference):
         updated, words, bit_masks = codes.copy(), by_word(codes).copy(), masks.copy()
         flips = module.update_shared_rows(
             updated,
@@ -118,7 +119,7 @@ def test_update_observed_rows(problem: Problem) -> None:
     weights = problem.rng.integers(1, 4, len(columns)).astype(np.int32)
     model = (problem.model.tables, 0, n_bits, 0, len(rows))
     results = []
-    for module in (_kernels, _reference):
+    for module in (_kernels, reference):
         updated = rows.copy()
         arguments = (updated, updated.view(np.uint64), pairs, weights, columns, columns.view(np.uint64), *model)
         results.append((module.update_observed_rows(*arguments), updated))

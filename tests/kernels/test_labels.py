@@ -17,13 +17,6 @@ def test_invert_lists(problem: Problem) -> None:
 
 
 @given(problems())
-def test_equal_labels(problem: Problem) -> None:
-    wanted = problem.rng.integers(-1, problem.labels.n_sets, size=5).astype(np.int32)
-    items = problem.rng.integers(0, problem.labels.n_sets, size=50).astype(np.int32)
-    assert_twins_agree("equal_labels", wanted, items, np.empty((5, 50), np.uint8))
-
-
-@given(problems())
 def test_shared_labels(problem: Problem) -> None:
     labels = problem.labels
     queries = problem.rng.integers(0, labels.n_sets, size=5)

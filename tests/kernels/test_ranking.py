@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlfh import _kernels
 from dlfh.codes import as_words, by_word, random_codes
+from dlfh.metrics.ranking import byte_tables
 from tests.kernels.twins import assert_twins_agree
 from tests.strategies import seeds
 
@@ -35,9 +35,7 @@ def test_rank_by_score(seed: int, n_bits: int, coarse: bool) -> None:
     projections = rng.standard_normal((len(gains), n_bits)).astype(np.float32)
     if coarse:  # many ties, zero scores among them
         projections = np.rint(projections)
-    tables = np.empty((len(gains), items.shape[1], 256), np.float32)
-    assert_twins_agree("fill_byte_tables", projections, tables)
-    _kernels.fill_byte_tables(projections, tables)
+    tables = byte_tables(projections)
     places, tied = np.empty(gains.shape, np.uint32), np.empty(gains.shape, np.bool_)
     assert_twins_agree("rank_by_score", tables, items, places, tied)
 

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlfh.blocks.base import ArrayBlocks
-from dlfh.codes import random_codes
+from dlfh.codes import random_codes, unpack
 from dlfh.errors import InputError
 from dlfh.metrics import AP, P, R, evaluate, nDCG, ranking
 from dlfh.metrics.evaluation import Evaluation
 from dlfh.metrics.measures import PR, PRH
+from dlfh.metrics.ranking import byte_tables
 from tests.strategies import seeds
 
 N_ITEMS = 50
@@ -162,3 +163,12 @@ def test_invalid_arguments_are_named() -> None:
     ):
         with pytest.raises(InputError, match=message):
             evaluate(**(good | changes))
+
+
+@given(seeds, st.integers(1, 40))
+def test_byte_tables_add_up_the_inner_product(seed: int, n_bits: int) -> None:
+    rng = np.random.default_rng(seed)
+    projections = rng.integers(-9, 10, (3, n_bits)).astype(np.float32)
+    codes = random_codes(rng, 5, n_bits)
+    found = byte_tables(projections)[:, np.arange(codes.shape[1]), codes].sum(axis=2)
+    np.testing.assert_array_equal(found, projections @ unpack(codes, n_bits).T)

@@ -181,6 +181,14 @@ def count_pairs(
     return counts
 
 
+@njit
+def _distance(row_words, i, column_words, j):
+    distance = np.int64(0)
+    for w in range(row_words.shape[1]):
+        distance += np.int64(popcount(row_words[i, w] ^ column_words[j, w]))
+    return distance
+
+
 @Kernel
 def update_observed_rows(
     row_bytes, row_words, pairs, weights, column_bytes, column_words, tables, first_bit, last_bit, start, stop
@@ -191,56 +199,29 @@ def update_observed_rows(
     are similar (1) or not (0). Otherwise like `update_rows`, at the cost of the observed pairs.
     """
     starts, columns, similar = pairs
-    residual_table, curvature_table, kind_weights, unit_threshold, is_exact = tables
-    n_distances = residual_table.size // 2
-    longest = 0
+    longest = np.int64(0)
     for i in range(start, stop):
         longest = max(longest, starts[i + 1] - starts[i])
-    places = np.empty(longest, np.int64)  # table index by (similarity, distance)
+    distances = np.empty(longest, np.uint16)
+    places = np.empty(longest, np.uint16)
     residuals = np.empty(longest, np.int64)
+    column_weights = np.empty(longest, np.int64)
+    masks = np.empty((last_bit, longest), np.int8)
     flips = 0
     for i in range(start, stop):
-        first, n_columns = starts[i], starts[i + 1] - starts[i]
-        n_similar, n_dissimilar, curvature = np.int64(0), np.int64(0), np.int64(0)
-        for q in range(n_columns):
-            column = columns[first + q]
-            place = np.int64(0)
-            for w in range(row_words.shape[1]):
-                place += np.int64(popcount(row_words[i, w] ^ column_words[column, w]))
-            weight = np.int64(weights[column])
-            if similar[first + q]:
-                place += n_distances
-                n_similar += weight
-            else:
-                n_dissimilar += weight
-            places[q] = place
-            residuals[q] = weight * residual_table[place]
-            curvature += weight * curvature_table[place]
-        if n_similar + n_dissimilar == 0:
+        first, n = starts[i], starts[i + 1] - starts[i]
+        for q in range(n):
+            distances[q] = _distance(row_words, i, column_words, columns[first + q])
+            column_weights[q] = weights[columns[first + q]]
+        of_row = column_weights[:n]
+        kinds = find_places(similar[first : first + n], distances, tables[0].size // 2, of_row, places)
+        if kinds[0] + kinds[1] == 0:
             continue
-        threshold = curvature if is_exact else bound_threshold(n_similar, n_dissimilar, kind_weights, unit_threshold)
         for k in range(first_bit, last_bit):
-            byte, shift = k >> 3, 7 - (k & 7)
-            gradient = np.int64(0)
-            for q in range(n_columns):
-                if (column_bytes[columns[first + q], byte] >> shift) & 1:
-                    gradient += residuals[q]
-                else:
-                    gradient -= residuals[q]
-            is_set = (row_bytes[i, byte] >> shift) & 1
-            if (gradient + threshold < 0) if is_set else (gradient - threshold >= is_exact):
-                flips += 1
-                row_bytes[i, byte] ^= 1 << shift
-                curvature = np.int64(0)
-                for q in range(n_columns):
-                    column = columns[first + q]
-                    agrees = (column_bytes[column, byte] >> shift) & 1 != is_set
-                    places[q] += -1 if agrees else 1
-                    weight = np.int64(weights[column])
-                    residuals[q] = weight * residual_table[places[q]]
-                    curvature += weight * curvature_table[places[q]]
-                if is_exact:
-                    threshold = curvature
+            for q in range(n):
+                masks[k, q] = ((column_bytes[columns[first + q], k >> 3] >> (7 - (k & 7))) & 1) - 1
+        row = (row_bytes[i], first_bit, last_bit, (masks, of_row), places[:n], kinds, residuals[:n])
+        flips += update_bits(*row, tables, -1)
     return flips
 
 
@@ -251,8 +232,5 @@ def count_observed_pairs(row_words, pairs, column_words, n_bits, start, stop):
     counts = np.zeros((2, n_bits + 1), np.int64)
     for i in range(start, stop):
         for p in range(starts[i], starts[i + 1]):
-            distance = np.int64(0)
-            for w in range(row_words.shape[1]):
-                distance += np.int64(popcount(row_words[i, w] ^ column_words[columns[p], w]))
-            counts[similar[p], distance] += 1
+            counts[similar[p], _distance(row_words, i, column_words, columns[p])] += 1
     return counts

@@ -15,27 +15,15 @@ def invert_lists(starts, labels, chosen, n_labels):
     for g in chosen:
         for p in range(starts[g], starts[g + 1]):
             list_starts[labels[p] + 1] += 1
-    for label in range(n_labels):
-        list_starts[label + 1] += list_starts[label]
+    list_starts = np.cumsum(list_starts)
     members = np.empty(list_starts[n_labels], np.int32)
-    free = np.empty(n_labels, np.int64)
-    for label in range(n_labels):
-        free[label] = list_starts[label]
+    free = list_starts.copy()
     for q in range(chosen.size):
         g = chosen[q]
         for p in range(starts[g], starts[g + 1]):
             members[free[labels[p]]] = q
             free[labels[p]] += 1
     return list_starts, members
-
-
-@Kernel
-def equal_labels(set_of_query, set_of_item, equal):
-    """Fill ``equal[i, j]`` with 1 where query i and item j have the same label set, with 0 elsewhere."""
-    for i in range(set_of_query.size):
-        number = set_of_query[i]
-        for j in range(set_of_item.size):
-            equal[i, j] = set_of_item[j] == number
 
 
 @Kernel

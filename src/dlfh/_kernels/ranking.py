@@ -78,25 +78,6 @@ def _radix_pass(keys, order, keys_out, order_out, shift):
 
 
 @Kernel
-def fill_byte_tables(projections, tables):
-    """Set ``tables[i, b, byte]`` to the part of byte b in the inner product of projection i and a +-1 code."""
-    n_bits = projections.shape[1]
-    for i in range(projections.shape[0]):
-        for b in range(tables.shape[1]):
-            tables[i, b, 0] = 0
-            for k in range(8 * b, min(8 * b + 8, n_bits)):
-                tables[i, b, 0] -= projections[i, k]
-            for byte in range(1, 256):
-                lowest = byte & -byte
-                bit = 0
-                while lowest >> (bit + 1):
-                    bit += 1
-                k = 8 * b + 7 - bit
-                gain = 2 * projections[i, k] if k < n_bits else np.float32(0)
-                tables[i, b, byte] = tables[i, b, byte & (byte - 1)] + gain
-
-
-@Kernel
 def rank_by_score(tables, items, places, tied):
     """Fill ``places[i, j]`` with the rank of item j by decreasing score, the sum of ``tables[i, b, items[j, b]]``.
 

@@ -87,6 +87,16 @@ def _sink(distances, positions, size):
 
 
 @njit
+def _keep(near, place, distance, j):
+    """Replace the worst entry of a heap of nearest items if an item is nearer; return whether it is."""
+    if distance >= near[0]:
+        return False
+    near[0], place[0] = distance, j
+    _sink(near, place, near.size)
+    return True
+
+
+@njit
 def _sort_heap(distances, positions):
     for size in range(distances.size - 1, 0, -1):
         distances[0], distances[size] = distances[size], distances[0]
@@ -119,7 +129,6 @@ def nearest_by_weight(query_words, weights, low, high, steps, item_words, start,
     are the two bits of each weight in units of ``steps``, rounded down: two masked popcounts bound the distance from
     below, and only items whose bound is below the worst distance kept are looked up in tables.
     """
-    k = distances.shape[1]
     tables = np.empty((8 * item_words.shape[1], 256), np.int32)
     bounds = np.empty(_TILE, np.uint16)
     maybe = np.empty(_TILE + 1, np.int32)
@@ -138,11 +147,7 @@ def nearest_by_weight(query_words, weights, low, high, steps, item_words, start,
                 n_maybe += 1 if bounds[t] <= limit else 0
             for t in range(n_maybe):
                 j = first + maybe[t]
-                distance = _weigh(query_words, i, item_words, j, tables)
-                if distance < near[0]:
-                    near[0] = distance
-                    place[0] = j
-                    _sink(near, place, k)
+                if _keep(near, place, _weigh(query_words, i, item_words, j, tables), j):
                     limit = (near[0] - 1) // steps[i]
         _sort_heap(near, place)
 
@@ -154,15 +159,6 @@ def _add_up(tables, i, blocks, j):
     for b in range(tables.shape[1]):
         total += tables[i, b, blocks[block, b, place]]
     return total
-
-
-@njit
-def _keep(near, place, distance, j):
-    """Replace the worst entry of a heap of nearest items if an item is nearer."""
-    if distance < near[0]:
-        near[0] = distance
-        place[0] = j
-        _sink(near, place, near.size)
 
 
 @Kernel

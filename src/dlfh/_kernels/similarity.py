@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from dlfh._compile import Kernel
-from dlfh._kernels.fixed_point import ONE
+from dlfh._kernels import ONE
 from dlfh._kernels.inline import count_shared
 
 

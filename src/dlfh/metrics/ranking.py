@@ -210,14 +210,23 @@ def _rank_by_score(queries: Array, codes: Codes) -> _Rank:
     def rank(start: int, stop: int) -> tuple[npt.NDArray[np.uint32], Callable[[], TiedRuns]]:
         shape = (stop - start, len(items))
         ranks, tied = np.empty(shape, np.uint32), np.empty(shape, np.bool_)
-        tables = queries[start:stop]
-        if queries.ndim == 2:
-            tables = np.empty((stop - start, items.shape[1], 256), np.float32)
-            _kernels.fill_byte_tables(queries[start:stop], tables)
+        tables = queries[start:stop] if queries.ndim == 3 else byte_tables(queries[start:stop])
         _kernels.rank_by_score(tables, items, ranks, tied)
         return ranks, partial(_runs_of_equal_scores, tied)
 
     return rank
+
+
+def byte_tables(projections: Singles) -> Singles:
+    """Return, for each query, byte of a code and its value, their part in the inner product with a +-1 code."""
+    n, n_bits = projections.shape
+    bits = np.zeros((n, n_bytes(n_bits), 8), np.float32)
+    bits.reshape(n, -1)[:, :n_bits] = projections
+    tables = np.empty((*bits.shape[:2], 256), np.float32)
+    tables[:, :, 0] = -np.add.accumulate(bits, axis=2)[:, :, -1]
+    for k in range(8):
+        tables[:, :, 128 >> k :: 256 >> k] = tables[:, :, :: 256 >> k] + 2 * bits[:, :, k, None]
+    return tables
 
 
 def _runs_of_equal_scores(tied: Mask) -> TiedRuns:

@@ -68,9 +68,7 @@ class Relevance:
             return np.array(numbers, np.int32)[queries.set_of_point]
 
         def equal(start: int, stop: int) -> npt.NDArray[np.uint8]:
-            marks = np.empty((stop - start, len(set_of_item)), np.uint8)
-            _kernels.equal_labels(equal_set_of_query()[start:stop], set_of_item, marks)
-            return marks
+            return (equal_set_of_query()[start:stop, None] == set_of_item).view(np.uint8)
 
         return cls(grades, n_grades_of(queries), equal)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dlfh import _kernels
-from dlfh._kernels.dispatch import SizeDispatch
+from dlfh._kernels.small_inputs import SizeDispatch, sparse_products
 from tests.kernels.twins import MODULE_OF_KERNEL
 
 SEARCH = """
@@ -39,7 +39,7 @@ def test_numba_is_loaded_for_large_inputs_only(n_items: int, loaded: str) -> Non
 
 
 def test_overflow_in_numpy_is_silent() -> None:
-    kernel = SizeDispatch("linear", "sparse_products", lambda *_: 0)
+    kernel = SizeDispatch(sparse_products.in_numpy, "linear", lambda *_: 0)
     products, codes = np.empty((1, 8), np.float32), np.empty((1, 1), np.uint8)
     row = (np.array([0, 1]), np.array([0]), np.array([1e300]))
     weights, terms = np.ones((1, 8), np.float32), np.zeros((3, 8), np.float32)
