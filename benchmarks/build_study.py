@@ -29,8 +29,7 @@ from dlfh import DLFH, Collection, Encoder
 from dlfh._labels import LabelSets
 from dlfh._mathematics.correlation import Whitening, canonical_directions
 from dlfh.codes import n_bytes, pack, unpack
-from dlfh.collection.candidates import N_BITS, candidate_featurizers
-from dlfh.collection.choosing import choose_featurizers
+from dlfh.collection.choosing import N_BITS, candidate_featurizers, choose_featurizers
 from dlfh.datasets import Items
 from dlfh.features import BagOfWords, CombinedImage, Featurizer, Gist, Vectors
 from dlfh.features.cache import cached

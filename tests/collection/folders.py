@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from dlfh import DLFH, Collection
-from dlfh.collection.columns import hashed_codes
+from dlfh.collection.item_codes import hashed_codes
 from dlfh.datasets import read_items
 from tests.conftest import stripes
 

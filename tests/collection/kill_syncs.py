@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from dlfh import Collection, Encoder
-from dlfh.collection import syncing as syncing
+from dlfh.collection import changing
 from dlfh.collection.contents import content_hash
 from dlfh.datasets import Items, read_items
 from dlfh.features import BagOfWords
@@ -89,7 +89,7 @@ def known(folder: Path) -> set[tuple[str, str]]:
     """Return the contents that the collection has codes of."""
     with Collection.open(folder / "shop") as collection:
         return {
-            (name, syncing._content(item.metadata or {}, name))
+            (name, changing._content(item.metadata or {}, name))
             for item in collection.index.items()
             for name in ("image", "text")
             if name in item.codes
@@ -120,7 +120,7 @@ def main() -> None:
     encoder = Encoder({"image": Thumbnail(4), "text": BagOfWords()}, plain_model())
     Collection.build(folder / "shop", read_items(folder / "photos"), encoder).collection.close()
     sync(folder)
-    syncing._BLOCK = 3  # several steps per sync
+    changing._BLOCK = 3  # several steps per sync
     counts: Counter[str] = Counter({"described": 0, "described twice": 0})
     for number in range(kills):
         change(folder / "photos", number, rng)

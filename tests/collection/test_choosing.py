@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +10,19 @@ import numpy as np
 import pytest
 
 from dlfh import DLFH, Encoder, load
-from dlfh.collection.choosing import MAX_ITEMS, choose_featurizers
+from dlfh.collection.choosing import MAX_ITEMS, candidate_featurizers, choose_featurizers
 from dlfh.collection.evaluation import fit_and_evaluate, hold_out
 from dlfh.datasets import Items
 from dlfh.errors import InputError
-from dlfh.features import BagOfWords, Featurizer, Gist, Vectors
+from dlfh.features import BagOfWords, Clip, CombinedImage, EfficientNet, Featurizer, Gist, Vectors
 from dlfh.features.thumbnail import Thumbnail
 from dlfh.methods import CCAITQ
 
 Candidates = dict[str, list[Featurizer]]
 COLOURS = {"red": (200, 60, 60), "green": (60, 131, 60), "blue": (71, 90, 240)}
+ITEMS = Items.of(
+    {"picture": [np.zeros((4, 4))] * 2, "words": ["a", "b"], "numbers": np.ones((2, 3))}, labels=[["x"], ["y"]]
+)
 
 
 def coloured(n: int, seed: int = 0) -> Items:
@@ -125,3 +129,40 @@ def test_unsupervised_methods_choose_by_labels_if_given() -> None:
 def test_an_empty_list_of_candidates_is_refused() -> None:
     with pytest.raises(InputError, match="the list of featurisers for the modality 'image' is empty"):
         Encoder({"image": [], "text": BagOfWords()}, model()).fit_items(coloured(10))
+
+
+@pytest.fixture
+def without_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
+
+
+@pytest.mark.usefixtures("without_network")
+def test_images_texts_and_vectors_have_different_candidates() -> None:
+    found = candidate_featurizers(ITEMS)
+    assert [type(each) for each in found["picture"]] == [CombinedImage, Gist, Thumbnail]
+    assert [repr(each) for each in found["words"]] == ["BagOfWords()", "BagOfWords(analyzer='word+char', min_df=2)"]
+    assert [type(each) for each in found["numbers"]] == [Vectors]
+
+
+def test_a_network_is_a_candidate_if_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dlfh.collection.choosing.is_installed", lambda module: True)
+    assert isinstance(candidate_featurizers(ITEMS)["picture"][-1], EfficientNet)
+
+
+def test_named_features_are_the_only_candidate() -> None:
+    found = candidate_featurizers(ITEMS, image="gist", text="count")
+    assert [type(each) for each in found["picture"]] == [Gist]
+    assert [repr(each) for each in found["words"]] == [repr(BagOfWords("count"))]
+    assert isinstance(candidate_featurizers(ITEMS, text="clip:folder")["words"][0], Clip)
+
+
+def test_label_words_have_one_candidate() -> None:
+    items = Items.of({"text": ["a", "b"]}, labels=[["x"], ["y"]]).with_label_words()
+    assert [repr(each) for each in candidate_featurizers(items)["label"]] == ["BagOfWords()"]
+
+
+def test_unknown_features_are_refused() -> None:
+    with pytest.raises(InputError, match=r"the features of 'picture' must be auto, combined, gist, .*, got 'tfidf'"):
+        candidate_featurizers(ITEMS, image="tfidf")
+    with pytest.raises(InputError, match=r"the features of 'words' must be auto, tfidf, pieces, .*, got 'gist'"):
+        candidate_featurizers(ITEMS, text="gist")

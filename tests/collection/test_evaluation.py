@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dlfh import DLFH, Collection, Encoder
-from dlfh.collection.evaluation import EvaluationReport, fit_and_evaluate, hold_out
+from dlfh.collection.evaluation import (
+    EvaluationReport,
+    fit_and_evaluate,
+    hold_out,
+    warn_of_disjoint_labels,
+    warn_of_labels,
+)
 from dlfh.datasets import Items
-from dlfh.errors import InputError
+from dlfh.errors import DataWarning, InputError
 from dlfh.features import BagOfWords, Gist
 from dlfh.metrics import mean_average_precision
 
@@ -94,3 +102,47 @@ def test_a_damaged_evaluation_file_reads_as_an_empty_report(tmp_path: Path, chan
     for content in (*contents, "[" * 10_000, "{}", '{"quality": {}}', "[1]"):
         file.write_text(content)
         assert EvaluationReport.read(tmp_path) == EvaluationReport()
+
+
+TEXTS = ["a red car", "a blue car", "a small dog", "a big dog"]
+
+
+def text_encoder() -> Encoder:
+    return Encoder(
+        {"text": BagOfWords(), "title": BagOfWords()}, DLFH(n_bits=8, random_state=0, hash_function="linear")
+    )
+
+
+def four_items(labels: list[list[str]]) -> Items:
+    return Items.of({"text": TEXTS, "title": TEXTS}, labels, ["a", "b", "c", "d"])
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([["x"]] * 4, "all 4 items have the label 'x'"),
+        ([["x", "a"], ["x"], ["b", "x"], ["x"]], "all 4 items have the label 'x'"),
+        ([["a"], ["b"], ["c"], ["d"]], "no two of 4 items share a label"),
+    ],
+)
+def test_labels_of_all_items_or_of_one_each_cause_a_warning(
+    labels: list[list[str]], message: str, tmp_path: Path
+) -> None:
+    with pytest.warns(DataWarning, match=message):
+        Collection.build(tmp_path / "shop", four_items(labels), text_encoder()).collection.close()
+
+
+def test_labels_that_some_items_share_cause_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for labels in ([["a"], ["a"], ["b"]], [["a"], ["a", "b"], ["b"]], [["a"], []], []):
+            warn_of_labels(labels)
+        for queries, database in (([["a"]], [["b"], ["a"]]), ([[]], [["a"]]), ([], [])):
+            warn_of_disjoint_labels(queries, database)
+
+
+def test_queries_without_a_label_of_the_database_cause_a_warning(tmp_path: Path) -> None:
+    built = Collection.build(tmp_path / "shop", four_items([["car"], ["car"], ["dog"], ["dog"]]), text_encoder())
+    asked = replace(four_items([["Car"], ["Car"], ["Dog"], ["Dog"]]), ids=["e", "f", "g", "h"])
+    with built.collection as collection, pytest.warns(DataWarning, match="share no label, .* is 'Car', .* 'car'"):
+        collection.evaluate(asked)

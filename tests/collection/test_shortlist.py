@@ -12,6 +12,7 @@ import pytest
 from dlfh import DLFH, Collection, Encoder, InputError, StorageError
 from dlfh.cli import main
 from dlfh.collection import shortlist as module
+from dlfh.collection.item_codes import columnar
 from dlfh.datasets import Items
 from dlfh.features import BagOfWords
 from tests.index.engines import Databases
@@ -129,16 +130,16 @@ def test_a_failed_copy_leaves_nothing(
     folder: Path, tmp_path: Path, databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = databases.place("duckdb")
-    monkeypatch.setattr("dlfh.collection.adding._BATCH", 100)
+    monkeypatch.setattr("dlfh.collection.changing._BATCH", 100)
     calls = []
 
     def fail(some: Any, *more: Any) -> Any:
         calls.append(len(some))
         if len(calls) == 2:
             raise StorageError("the power is gone")
-        return module.columnar(some, *more)
+        return columnar(some, *more)
 
-    monkeypatch.setattr("dlfh.collection.adding.columnar", fail)
+    monkeypatch.setattr("dlfh.collection.changing.columnar", fail)
     with Collection.open(folder) as source:
         with pytest.raises(StorageError, match="the power is gone"):
             source.copy(tmp_path / "copy", address=address)

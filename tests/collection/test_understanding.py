@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from dlfh.collection.label_names import LabelNames
-from dlfh.collection.understanding import QueryReader, Understanding, read_synonyms
+from dlfh.collection.understanding import LabelNames, QueryReader, Understanding, label_words, read_synonyms
 from dlfh.errors import InputError
 
 WORDS = "red black blue shoes shoe sunglasses handbag watch watches leather belt navy white winter heels 501 tshirt"
 PHRASES = {"no smoking", "nike"}
+LABELS = ["Watches", "Casual Shoes", "Shoes", "Berry", "Navy_Blue", "Blue", "!"]
 NAMES = LabelNames(["Red", "Navy Blue", "Casual Shoes", "Watches", "Black"], {})
 
 
@@ -116,3 +118,37 @@ def test_a_file_of_synonyms_in_another_encoding_is_one_clear_sentence(tmp_path: 
     (tmp_path / "synonyms.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="cannot be read as UTF-8 text"):
         read_synonyms(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("a WATCH, please", [0]),
+        ("watches", [0]),
+        ("casual shoe", [1]),
+        ("shoes, casual", [2]),
+        ("navy blue berries", [4, 3]),
+        ("blue navy", [5]),
+        ("timepiece", [0]),
+        ("swatch", []),
+        ("", []),
+        ("!", []),
+    ],
+)
+def test_names_are_found_in_texts(text: str, labels: list[int]) -> None:
+    names = LabelNames(LABELS, {"timepiece": "Watches", "unknown": "No such label"})
+    assert [number for _, numbers in names.find(text) for number in numbers] == labels
+
+
+def test_the_words_of_a_name_are_those_of_the_text() -> None:
+    assert [words for words, _ in LabelNames(LABELS, {}).find("Casual SHOES and a Watch")] == [
+        ["casual", "shoes"],
+        ["watch"],
+    ]
+
+
+def test_a_word_means_a_label_if_it_implies_it_and_is_implied_by_it() -> None:
+    texts = np.array([[1, 1, 0], [1, 0, 0], [1, 0, 1], [1, 0, 0], [0, 0, 1]])  # dog, poodle, and a word of two labels
+    labels = np.array([[1, 0], [1, 0], [1, 0], [1, 0], [0, 1]], np.float32)
+    assert label_words(["dog", "poodle", "pet"], sp.csr_array(texts), labels) == {"dog": 0}
+    assert label_words(["dog", "poodle", "pet"], sp.csr_array(texts[:2]), labels[:2]) == {}

@@ -204,7 +204,7 @@ class TrainingOptions:
     def make_hasher(self, verbose: bool) -> CrossModalHasher:
         """Return the untrained method with its parameters."""
         from dlfh.cli.settings import BuildSettings
-        from dlfh.collection.candidates import N_BITS
+        from dlfh.collection.choosing import N_BITS
         from dlfh.methods.catalogue import METHODS
 
         saved = BuildSettings.read(self.settings)

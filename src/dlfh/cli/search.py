@@ -74,7 +74,7 @@ class SearchSession:
 
     def _draw(self, query: Query, result: SearchResult, output: Path) -> int:
         """Draw the images of the query and of the items found; return the number of missing ones."""
-        from dlfh.collection.answers import write_answers
+        from dlfh.collection.pictures import write_answers
 
         image, title = None, f"{query.kind}: {query.value}"
         if query.kind == "id":
@@ -245,7 +245,7 @@ def _shortened(text: str) -> str:
 def _outputs(output: Path | None) -> list[Path]:
     if output is None:
         return []
-    from dlfh.collection.answers import page_path
+    from dlfh.collection.pictures import page_path
 
     return [output, page_path(output)]
 
@@ -257,7 +257,7 @@ def _image_files(collection: Collection) -> Iterator[Path]:
 
 
 def _report_output(output: Path, n_missing: int) -> None:
-    from dlfh.collection.answers import page_path
+    from dlfh.collection.pictures import page_path
 
     typer.echo(plain(f"images written to {output} and {page_path(output)}"))
     if n_missing:

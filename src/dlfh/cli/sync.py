@@ -21,7 +21,7 @@ from dlfh.cli.options import CollectionFolder, ItemOptions, OutputOptions, with_
 from dlfh.errors import DLFHError, InputError
 
 if TYPE_CHECKING:
-    from dlfh.collection.syncing import SyncResult
+    from dlfh.collection.changing import SyncResult
     from dlfh.datasets import Items
 
 #: Maximum share of the time spent polling; large folders are polled less often.

@@ -131,8 +131,7 @@ def _tune_items(method: str, data: TuneItems, options: TuneOptions) -> None:
     from dlfh._persistence.outputs import check_outputs, write_output
     from dlfh.cli.output import print_trials
     from dlfh.cli.settings import BuildSettings
-    from dlfh.collection.candidates import N_BITS
-    from dlfh.collection.choosing import HELD_OUT, MAX_ITEMS
+    from dlfh.collection.choosing import HELD_OUT, MAX_ITEMS, N_BITS
     from dlfh.collection.tuning import tune_items
 
     for name in changed_options(options):

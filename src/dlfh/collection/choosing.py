@@ -10,19 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
 from dlfh._arrays import Floats, Integers, Singles
 from dlfh._labels import LabelSets
+from dlfh._optional import is_installed
 from dlfh._selection import Trial, choose_in_turn, hold_out_groups, run_trials
 from dlfh._validation import Features
-from dlfh.collection.item_copies import item_groups
+from dlfh.collection.contents import item_groups
+from dlfh.datasets.problem import LABEL_WORDS
+from dlfh.errors import InputError
 from dlfh.features.base import Featurizer
 
 if TYPE_CHECKING:
+    from dlfh.datasets.items import Items
     from dlfh.methods import CrossModalHasher
 
 #: Size of the sample, the share of it that is held out, and the fewest items to choose by.
@@ -31,6 +35,70 @@ MAX_ITEMS, HELD_OUT, MIN_ITEMS = 1200, 1 / 3, 100
 #: Scores of a trial: mean average precision, nDCG@10, and the share of the first five items that have exactly the
 #: query's labels. MAP alone prefers features that find common labels and miss items with all of them.
 MEASURES = ("map", "ndcg", "exact")
+
+#: Default code length; docs/answers.md compares the accuracy of several.
+N_BITS = 128
+
+Kind = Literal["image", "text"]
+#: Features by name: kinds of image featurisers, and parameters of `BagOfWords`.
+_FEATURES: dict[Kind, dict[str, Any]] = {
+    "image": {
+        "combined": "combined-image",
+        "gist": "gist",
+        "hog": "hog",
+        "thumbnail": "thumbnail",
+        "cnn": "efficientnet",
+    },
+    "text": {
+        "tfidf": {},
+        "pieces": {"analyzer": "word+char", "min_df": 2},
+        "count": {"weighting": "count"},
+        "binary": {"weighting": "binary"},
+    },
+}
+#: Candidates of "auto", the default first; "cnn" is added if it is installed.
+_AUTO: dict[Kind, tuple[str, ...]] = {"image": ("combined", "gist", "thumbnail"), "text": ("tfidf", "pieces")}
+
+
+def candidate_featurizers(
+    items: Items, *, image: str = "auto", text: str = "auto", verbose: bool = False
+) -> dict[str, list[Featurizer]]:
+    """Return the candidate featurisers of each modality; `Encoder.for_items` documents the parameters."""
+    from dlfh.features import Vectors
+
+    featurizers: dict[str, list[Featurizer]] = {}
+    for name, values in items.modalities.items():
+        if not isinstance(values, list):
+            featurizers[name] = [Vectors()]
+            continue
+        kind: Kind = "text" if all(value is None or isinstance(value, str) for value in values) else "image"
+        names: Sequence[str] = [image if kind == "image" else text]
+        if names == ["auto"]:
+            names = [each for each in (*_AUTO[kind], "cnn") if each in feature_names(kind)]
+            names = ["tfidf"] if name == LABEL_WORDS else names
+        featurizers[name] = [_featurizer(name, each, kind, verbose) for each in names]
+    return featurizers
+
+
+def feature_names(kind: Kind) -> list[str]:
+    """Return the names of all installed features of images or texts."""
+    has_network = all(map(is_installed, ("torch", "efficientnet_lite_pytorch")))
+    return [name for name in _FEATURES[kind] if name != "cnn" or has_network]
+
+
+def _featurizer(modality: str, choice: str, kind: Kind, verbose: bool) -> Featurizer:
+    from dlfh import features  # each featuriser is imported on first use
+
+    family, _, folder = choice.partition(":")
+    if family == "clip" and folder:
+        return features.Clip(folder, tower=kind, verbose=verbose)
+    if choice not in _FEATURES[kind]:
+        known = ", ".join(("auto", *_FEATURES[kind]))
+        raise InputError(f"the features of {modality!r} must be {known} or clip:FOLDER, got {choice!r}")
+    if kind == "text":
+        return features.BagOfWords(**_FEATURES[kind][choice], verbose=verbose)
+    featurizer: type[Any] = features.Featurizer._registry.find(_FEATURES[kind][choice])
+    return featurizer(verbose=verbose)
 
 
 def choose_featurizers(

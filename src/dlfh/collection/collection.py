@@ -14,7 +14,6 @@ import scipy.sparse as sp
 
 from dlfh._persistence.model_folder import config_checksum, read_model
 from dlfh.collection.calibration.model import Calibration
-from dlfh.collection.columns import column_names, public_item
 from dlfh.collection.encoder import Encoder, from_parts
 from dlfh.collection.folder import (
     check_free,
@@ -26,6 +25,7 @@ from dlfh.collection.folder import (
     write_address,
     write_card,
 )
+from dlfh.collection.item_codes import column_names, public_item
 from dlfh.collection.query import Query, SearchOptions, SearchResult, html_table, is_single, issue_warnings
 from dlfh.collection.searcher import Searcher
 from dlfh.collection.words import WordIndexFile
@@ -35,10 +35,10 @@ from dlfh.index import Index
 from dlfh.index.items import Item
 
 if TYPE_CHECKING:
+    from dlfh.collection.changing import SyncResult
     from dlfh.collection.evaluation import EvaluationReport
-    from dlfh.collection.item_vectors import ItemVectors
+    from dlfh.collection.item_codes import ItemVectors
     from dlfh.collection.suggesting import Suggestions
-    from dlfh.collection.syncing import SyncResult
     from dlfh.datasets.items import Items
 
 
@@ -174,7 +174,7 @@ class Collection:
         -------
         BuildResult
         """
-        from dlfh.collection.adding import put_items  # not needed to search
+        from dlfh.collection.changing import put_items  # not needed to search
         from dlfh.collection.evaluation import fit_and_evaluate
 
         check_free(folder)
@@ -258,7 +258,7 @@ class Collection:
         address : str, optional
             Database to store the items in, see `Index.create`; by default they are stored in the folder.
         """
-        from dlfh.collection.adding import copy_items
+        from dlfh.collection.changing import copy_items
 
         path = Path(folder)
         with (
@@ -323,7 +323,7 @@ class Collection:
         list of Problem
             Items and values that were left out.
         """
-        from dlfh.collection.adding import put_items
+        from dlfh.collection.changing import put_items
 
         return put_items(self, items, vectors or self.encoder.featurize_items(items), update=update)
 
@@ -376,7 +376,7 @@ class Collection:
         ...     print(collection.sync(items.take([0, 1])))
         0 added, 1 updated, 1 removed, 1 unchanged; features computed: 1 german
         """
-        from dlfh.collection.syncing import sync_items  # not needed to search
+        from dlfh.collection.changing import sync_items  # not needed to search
 
         return sync_items(self, items, remove=remove, max_removed=max_removed, dry_run=dry_run, rehash=rehash)
 

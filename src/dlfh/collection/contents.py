@@ -1,4 +1,4 @@
-"""Content hashes: how `Collection.sync` detects changes without computing features again.
+"""Content hashes: how `Collection.sync` detects changes without computing features again, and copies are recognised.
 
 The hashes of an item's images and vectors are stored in its metadata, hidden from users, and written together with its
 codes, so that a crash cannot separate them. The hash of an image file is that of the bytes from which its code was
@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -22,8 +23,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from dlfh._arrays import Integers
 from dlfh._limits import check_limit, check_regular_file
 from dlfh._persistence.files import open_regular, read_regular, replace_file
+from dlfh.datasets.leakage import fingerprints
 from dlfh.errors import InputError
 from dlfh.features.base import Featurizer
 from dlfh.features.files import new_hash
@@ -36,7 +39,6 @@ FILES, _FORMAT = "files.dlfh", "dlfh-files 1"
 
 #: A file that changed this recently may change again without a change of its times.
 _RACY_SECONDS = 2.0
-_BLOCK = 1 << 20
 _MAX_HEADER_BYTES = 1 << 12
 #: Upper bound on the memory of a JSON value with the container or the comma before it.
 _BYTES_PER_VALUE = 128
@@ -75,15 +77,40 @@ def content_hash(value: Any) -> str:
 
 def hash_file(path: str | os.PathLike[str]) -> str:
     """Return the hash of a file's content; an empty string if it cannot be read."""
-    digest = new_hash()
     try:
         check_regular_file(path)
         with open_regular(Path(path)) as file:
-            while block := file.read(_BLOCK):
-                digest.update(block)
+            return hashlib.file_digest(file, new_hash).hexdigest()  # type: ignore[arg-type]
     except (InputError, OSError, ValueError):
         return ""
-    return digest.hexdigest()
+
+
+def item_groups(modalities: Mapping[str, Any]) -> Integers:
+    """Return a group number for each item, the same for copies: items that are equal in every modality."""
+    known: dict[Any, int] = {}
+    keys = zip(*map(_comparable, modalities.values()), strict=True)
+    return np.array([known.setdefault(key, len(known)) for key in keys], np.int64)
+
+
+def _comparable(values: Any) -> list[Any]:
+    """Return values that can be compared; files by their contents, which only those of the same size may share."""
+    if not isinstance(values, (list, tuple)):
+        return fingerprints([values]).tolist()
+    sizes = [_size(value) if isinstance(value, Path) else None for value in values]
+    counts = Counter(sizes)
+
+    def key(value: Any, size: int | None) -> Any:
+        if isinstance(value, np.ndarray):
+            return content_hash(value)
+        return (hash_file(value) if size is not None and counts[size] > 1 else "") or value
+
+    return [*map(key, values, sizes)]
+
+
+def _size(path: Path) -> int | None:
+    with suppress(OSError):  # reported when the file is read
+        return path.stat().st_size
+    return None
 
 
 class FileHashes:
@@ -97,7 +124,6 @@ class FileHashes:
         self._folder = folder.resolve()
         self._cached = _read(self._path) if use_cache else {}
         self._current: dict[str, list[Any]] = {}
-        self.n_read = 0
 
     def __call__(self, path: str | os.PathLike[str]) -> str:
         """Return the hash of a file."""
@@ -110,7 +136,6 @@ class FileHashes:
         if cached is not None and cached[:-1] == attributes:
             self._current[name] = cached
             return str(cached[-1])
-        self.n_read += 1
         began = time.time()
         content = hash_file(path)
         is_settled = max(attributes[1], attributes[2]) / 1e9 < began - _RACY_SECONDS
@@ -138,21 +163,14 @@ def _attributes(path: str | os.PathLike[str]) -> list[int]:
 def _read(path: Path) -> dict[str, list[Any]]:
     try:
         header, _, body = read_regular(path).partition(b"\n")
-    except OSError:
-        return {}
-    if not _fits(header, body):
-        return {}
-    n_bytes = len(body) + _BYTES_PER_VALUE * sum(map(body.count, (b",", b"[", b"{")))
-    check_limit("DLFH_MAX_BYTES", n_bytes, f"{path} takes up to {n_bytes:,} bytes of memory to read")
-    with suppress(ValueError, AttributeError, RecursionError):
+        about = json.loads(header) if len(header) < _MAX_HEADER_BYTES else {}
+        if about["format"] != _FORMAT or about["sha256"] != hashlib.sha256(body).hexdigest():
+            return {}
+        n_bytes = len(body) + _BYTES_PER_VALUE * sum(map(body.count, (b",", b"[", b"{")))
+        check_limit("DLFH_MAX_BYTES", n_bytes, f"{path} takes up to {n_bytes:,} bytes of memory to read")
         files = json.loads(body)
         return {name: entry for name, entry in files.items() if isinstance(entry, list) and len(entry) == 5}
-    return {}
-
-
-def _fits(header: bytes, body: bytes) -> bool:
-    """Return whether a header has the format and the checksum of the body that follows it."""
-    with suppress(ValueError, KeyError, TypeError, RecursionError):
-        about = json.loads(header) if len(header) < _MAX_HEADER_BYTES else {}
-        return bool(about["format"] == _FORMAT and about["sha256"] == hashlib.sha256(body).hexdigest())
-    return False
+    except InputError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}

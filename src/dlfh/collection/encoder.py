@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,8 +18,8 @@ from dlfh._validation import Features
 from dlfh.codes import n_bytes, pack
 from dlfh.collection.calibration.model import Calibration
 from dlfh.collection.folder import is_collection
-from dlfh.collection.item_vectors import ItemCodes, ItemVectors, Training, check_modalities
-from dlfh.collection.label_names import LabelNames
+from dlfh.collection.item_codes import ItemCodes, ItemVectors, Training, check_modalities
+from dlfh.collection.understanding import LabelNames, Named
 from dlfh.collection.words import tokens
 from dlfh.datasets.problem import LABEL_WORDS, Problem
 from dlfh.errors import InputError, ModelError, NotFittedError
@@ -35,13 +35,6 @@ if TYPE_CHECKING:
 
 #: Probability of a label that a text names in unknown words, and the least with which words name a label.
 _NAMED, _LIKELY = 0.95, 0.5
-
-
-class Named(NamedTuple):
-    """The labels that a text names: the words by which it does so, and for each name the numbers of its labels."""
-
-    words: frozenset[str] = frozenset()
-    labels: Sequence[Sequence[int]] = ()
 
 
 class Encoder(Parameterized):
@@ -126,7 +119,7 @@ class Encoder(Parameterized):
         >>> Encoder.for_items(items, text_features="tfidf").model
         DLFH(n_bits=128, random_state=0)
         """
-        from dlfh.collection.candidates import N_BITS, candidate_featurizers
+        from dlfh.collection.choosing import N_BITS, candidate_featurizers
         from dlfh.methods import DLFH
 
         featurizers = candidate_featurizers(items, image=image_features, text=text_features, verbose=verbose)

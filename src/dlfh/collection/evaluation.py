@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,14 +19,12 @@ from dlfh._selection import hold_out_groups
 from dlfh._validation import check_integer, check_random_state
 from dlfh.codes import pack
 from dlfh.collection.calibration.report import CalibrationReport, report_calibration
-from dlfh.collection.columns import LABELS, labels_column
+from dlfh.collection.contents import item_groups
 from dlfh.collection.encoder import Encoder
-from dlfh.collection.item_copies import item_groups
-from dlfh.collection.item_vectors import ItemVectors, Training
-from dlfh.collection.label_warnings import warn_of_disjoint_labels, warn_of_labels
+from dlfh.collection.item_codes import LABELS, ItemVectors, Training, labels_column
 from dlfh.datasets.items import Items
 from dlfh.datasets.problem import LABEL_WORDS, Problem
-from dlfh.errors import InputError
+from dlfh.errors import DataWarning, InputError
 
 if TYPE_CHECKING:
     from dlfh.collection.collection import Collection
@@ -293,3 +293,35 @@ def _evaluate_direction(
         ndcg=asymmetric[graded],
         exact=asymmetric[exact],
     )
+
+
+def warn_of_labels(labels: Sequence[Sequence[str]]) -> None:
+    """Warn if all labelled items share a label, or no two do."""
+    labelled = [item for item in labels if item]
+    if len(labelled) < 2:
+        return
+    label, n = Counter(label for item in labelled for label in {*item}).most_common(1)[0]
+    if n == len(labelled):
+        _warn(
+            f"all {n:,} items have the label {label[:60]!r}, so every item is relevant to every other: use labels that "
+            "distinguish them"
+        )
+    elif n == 1:
+        _warn(
+            f"no two of {len(labelled):,} items share a label, so no item is relevant to another: check the column and "
+            "the separator of labels"
+        )
+
+
+def warn_of_disjoint_labels(queries: Sequence[Sequence[str]], database: Sequence[Sequence[str]]) -> None:
+    """Warn if queries and database have no label in common."""
+    searched, stored = ({label for item in labels for label in item} for labels in (queries, database))
+    if searched and stored and not searched & stored:
+        _warn(
+            "queries and database share no label, so no item is relevant: a label of the queries is "
+            f"{min(searched)[:60]!r}, one of the database {min(stored)[:60]!r}"
+        )
+
+
+def _warn(sentence: str) -> None:
+    warnings.warn(sentence, DataWarning, stacklevel=3)

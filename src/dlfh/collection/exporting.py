@@ -13,7 +13,7 @@ import numpy as np
 
 from dlfh._optional import require
 from dlfh._persistence.outputs import check_outputs, write_output
-from dlfh.collection.columns import hashed_codes, without_contents
+from dlfh.collection.item_codes import hashed_codes, without_contents
 from dlfh.errors import InputError
 from dlfh.index.nearest import import_faiss
 

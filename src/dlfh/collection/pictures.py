@@ -1,23 +1,139 @@
-"""Contact sheets: several images in one, with captions."""
+"""Draw a search result as a contact sheet, with an HTML page beside it."""
 
 from __future__ import annotations
 
-import os
+import base64
 from collections.abc import Sequence
+from html import escape
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dlfh._persistence.outputs import write_output
-from dlfh._validation import check_integer
+from dlfh.collection.query import SearchResult
 from dlfh.errors import InputError
 from dlfh.features.images import read_image
 
-_GAP = 8
-_LINE = 14
+if TYPE_CHECKING:
+    from dlfh.collection.collection import Collection
 
-#: Lines of a caption.
-_MAX_LINES = 3
+#: Margins and heights of lines of a contact sheet in pixels, and lines of a caption.
+_GAP, _LINE, _MAX_LINES = 8, 14, 3
+#: Side of an image on the sheet and on the page, in pixels; and images per row of the sheet.
+_SHEET_SIZE, _PAGE_SIZE, _COLUMNS = 192, 320, 5
+
+#: The page loads nothing from other hosts, runs no scripts, and sends nothing.
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'"
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1d2126; --soft: #5b6470; --line: #d9dde2; --paper: #ffffff; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e4e7eb; --soft: #9aa4b0; --line: #363d46; --paper: #14171a; } }
+body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 80rem; color: var(--ink); background: var(--paper);
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", "Noto Sans", "DejaVu Sans", sans-serif; }
+h1 { font-size: 1.4rem; margin: 0 0 1.2rem; overflow-wrap: anywhere; }
+main { display: grid; gap: 1.2rem; grid-template-columns: repeat(auto-fill, minmax(15rem, 1fr)); }
+figure { margin: 0; padding: .7rem; border: 1px solid var(--line); border-radius: .5rem; }
+figure.query { border: 2px solid var(--ink); }
+figure .frame { height: 15rem; display: grid; place-items: center; color: var(--soft); background: #fff; }
+figure img { max-width: 100%; max-height: 15rem; }
+figcaption p { margin: .25rem 0; overflow-wrap: anywhere; }
+code { user-select: all; overflow-wrap: anywhere; }
+.soft { color: var(--soft); font-size: .875rem; }
+"""
+
+
+class _Tile(NamedTuple):
+    """An image, None if it is missing, and its caption."""
+
+    image: Any
+    heading: str
+    name: str = ""
+    text: str = ""
+    facts: str = ""
+
+
+def page_path(picture: Path) -> Path:
+    """Return the path of the HTML page that accompanies a picture."""
+    return picture.with_suffix(".html")
+
+
+def write_answers(
+    collection: Collection,
+    result: SearchResult,
+    title: str,
+    picture: Path,
+    *,
+    image: Path | None = None,
+    overwrite: bool = True,
+) -> int:
+    """Draw the items of a result, and write a page beside the picture; return the number of missing images.
+
+    The title is the query, such as ``text: red shoes``, and ``image`` its image. The page contains its images and loads
+    nothing from other hosts. Without ``overwrite``, existing files raise InputError.
+    """
+    paths = [collection.image_path(item.metadata) for item in result]
+    if not any(paths):
+        raise InputError("nothing to draw: none of the results has an image")
+    hidden = collection.encoder.image_modalities()
+    tiles = [] if image is None else [_Tile(_thumbnail(image), "query")]
+    for item, path in zip(result, paths, strict=True):
+        facts = " · ".join(filter(None, [item.percentage, ", ".join(item.labels)]))
+        thumbnail = None if path is None else _thumbnail(path)
+        tiles.append(_Tile(thumbnail, str(item.rank), item.id, item.text(hidden), facts))
+    captions = [
+        f"{tile.heading}. {_file_name(tile.name)}\n{tile.text}" if tile.name else tile.heading for tile in tiles
+    ]
+    images = [b"" if tile.image is None else tile.image for tile in tiles]  # empty bytes are drawn as a crossed box
+    sheet = contact_sheet(images, captions, columns=_COLUMNS, size=_SHEET_SIZE, title=title)
+    _write_picture(sheet, picture, overwrite=overwrite)
+    page = html_page(title, "<main>\n" + "\n".join(map(_figure, tiles)) + "\n</main>")
+    write_output(page_path(picture), [page.encode()], overwrite=overwrite)
+    return sum(tile.image is None for tile in tiles[image is not None :])
+
+
+def _thumbnail(source: Path) -> Any:
+    """Return an image reduced to its size on the page; None if it cannot be read."""
+    from PIL import Image
+
+    try:
+        image = Image.fromarray(read_image(source))
+    except InputError:
+        return None
+    image.thumbnail((_PAGE_SIZE, _PAGE_SIZE))
+    return image
+
+
+def _file_name(name: str) -> str:
+    """Return the last part of an id that is a path; the page shows all of it."""
+    return name.replace("\\", "/").rstrip("/").rpartition("/")[2] or name
+
+
+def _figure(tile: _Tile) -> str:
+    frame = "no image"
+    if tile.image is not None:
+        content = BytesIO()
+        tile.image.convert("RGB").save(content, "JPEG", quality=85)
+        source = "data:image/jpeg;base64," + base64.b64encode(content.getvalue()).decode()
+        frame = f'<img alt="{escape(tile.name or tile.heading)}" src="{source}">'
+    name = f" <code>{escape(tile.name)}</code>" if tile.name else ""
+    text = f"<p>{escape(tile.text)}</p>" if tile.text else ""
+    facts = f'<p class="soft">{escape(tile.facts)}</p>' if tile.facts else ""
+    kind = "" if tile.name else ' class="query"'
+    return (
+        f'<figure{kind}><div class="frame">{frame}</div>'
+        f"<figcaption><p><strong>{escape(tile.heading)}</strong>{name}</p>{text}{facts}</figcaption></figure>"
+    )
+
+
+def html_page(title: str, body: str) -> str:
+    """Return a complete page around HTML that is already escaped."""
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>{escape(title)}</h1>\n{body}\n</body>\n</html>\n"
+    )
 
 
 def contact_sheet(
@@ -35,10 +151,6 @@ def contact_sheet(
     """
     from PIL import Image, ImageDraw
 
-    check_integer(columns, "columns", 1)
-    check_integer(size, "size", 8, 2048)
-    if captions is not None and len(captions) != len(images):
-        raise InputError(f"captions has {len(captions)} entries but images has {len(images)}")
     words = None if captions is None else [str(caption).split("\n")[:_MAX_LINES] for caption in captions]
     cell_height = size + _GAP + _LINE * max(map(len, words or []), default=0)
     top = _GAP + (_LINE if title else 0)
@@ -57,9 +169,7 @@ def contact_sheet(
     return sheet
 
 
-def write_picture(picture: Any, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
-    """Write an image to a .png, .jpg or .webp file atomically; an existing file is an error without ``overwrite``."""
-    target = Path(path)
+def _write_picture(picture: Any, target: Path, *, overwrite: bool) -> None:
     formats = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
     if target.suffix.lower() not in formats:
         raise InputError(f"cannot write an image to {target}: its name must end in .png, .jpg or .webp")

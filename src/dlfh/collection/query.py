@@ -15,8 +15,7 @@ import scipy.sparse as sp
 from dlfh._arrays import Singles
 from dlfh._validation import check_choice, check_flag, check_integer
 from dlfh.collection.calibration.model import RANKINGS
-from dlfh.collection.encoder import Named
-from dlfh.collection.understanding import Understanding
+from dlfh.collection.understanding import Named, Understanding
 from dlfh.errors import DataWarning, InputError
 from dlfh.index.where import parse_where
 

@@ -26,8 +26,8 @@ from dlfh.collection.calibration.model import (
     probability,
     word_evidence,
 )
-from dlfh.collection.columns import LABELS, hashed_distances
 from dlfh.collection.encoder import Encoder
+from dlfh.collection.item_codes import LABELS, hashed_distances
 from dlfh.collection.query import SearchOptions
 from dlfh.collection.words import without_words
 from dlfh.errors import InputError

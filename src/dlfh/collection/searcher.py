@@ -21,12 +21,11 @@ from dlfh.collection.calibration.model import (
     probability_of_no_label,
     query_values,
 )
-from dlfh.collection.columns import LABELS, hashed_codes, without_contents
-from dlfh.collection.encoder import Encoder, Named
-from dlfh.collection.label_names import LabelNames
+from dlfh.collection.encoder import Encoder
+from dlfh.collection.item_codes import LABELS, hashed_codes, without_contents
 from dlfh.collection.query import Query, ResultItem, SearchOptions, SearchResult
 from dlfh.collection.ranking import Coverage, EncodedQuery, LabelQuery, Ranker
-from dlfh.collection.understanding import QueryReader, Understanding, read_synonyms
+from dlfh.collection.understanding import LabelNames, Named, QueryReader, Understanding, read_synonyms
 from dlfh.collection.words import WordIndexFile, tokens
 from dlfh.errors import InputError
 from dlfh.features.text import BagOfWords
@@ -47,7 +46,7 @@ class _Space(NamedTuple):
 
 
 class Searcher:
-    """Answers queries with the items of a collection, whose index has the columns of `dlfh.collection.columns`."""
+    """Answers queries with the items of a collection, whose index has the columns of `dlfh.collection.item_codes`."""
 
     def __init__(self, encoder: Encoder, index: Index, words: WordIndexFile) -> None:
         self.encoder = encoder

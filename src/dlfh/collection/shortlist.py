@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dlfh._arrays import Floats, Integers, Mask
-from dlfh.codes import n_bytes, pack
-from dlfh.collection.columns import hashed_column
+from dlfh.codes import pack
+from dlfh.collection.item_codes import columnar, hashed_column
 from dlfh.index import Index
 from dlfh.index.items import Item
 
@@ -88,19 +88,3 @@ def in_memory(items: Iterable[Item], n_bits: int, modalities: tuple[str, ...]) -
     index = Index(n_bits, modalities)
     index.add(**columnar(list(items), n_bits, modalities))
     return index
-
-
-def columnar(items: Sequence[Item], n_bits: int, modalities: Sequence[str]) -> dict[str, Any]:
-    """Return items as the arguments of `Index.add` and `Index.put`."""
-    no_code = np.zeros(n_bytes(n_bits), np.uint8)
-    shape = (len(items), len(no_code))
-    return {
-        "ids": [item.id for item in items],
-        "codes": {
-            name: np.array([item.codes.get(name, no_code) for item in items], np.uint8).reshape(shape)
-            for name in modalities
-        },
-        "learned": {name: np.array([item.states[name] == "learned" for item in items], bool) for name in modalities},
-        "present": {name: np.array([name in item.codes for item in items], bool) for name in modalities},
-        "metadata": [item.metadata for item in items],
-    }

@@ -16,7 +16,7 @@ from dlfh._arrays import Array, Floats, Integers, Mask, Singles
 from dlfh._cancellation import checkpoint
 from dlfh._optional import require
 from dlfh._validation import check_flag, check_integer
-from dlfh.collection.columns import labels_column
+from dlfh.collection.item_codes import labels_column
 from dlfh.collection.query import html_table, labels_of
 from dlfh.errors import InputError
 

@@ -15,8 +15,15 @@ import numpy as np
 from dlfh._labels import LabelSets
 from dlfh._progress import progress
 from dlfh._selection import Trial, best_trial, choose_in_turn, format_parameters, mark_chosen, run_trials
-from dlfh.collection.candidates import candidate_featurizers, feature_names
-from dlfh.collection.choosing import HELD_OUT, MAX_ITEMS, MIN_ITEMS, TrialSample, evaluate_on
+from dlfh.collection.choosing import (
+    HELD_OUT,
+    MAX_ITEMS,
+    MIN_ITEMS,
+    TrialSample,
+    candidate_featurizers,
+    evaluate_on,
+    feature_names,
+)
 from dlfh.errors import InputError
 from dlfh.methods.catalogue import METHODS
 

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from dlfh._cancellation import checkpoint
 from dlfh.collection import SearchOptions
-from dlfh.collection.columns import public_item
 from dlfh.collection.evaluation import EvaluationReport
+from dlfh.collection.item_codes import public_item
 from dlfh.collection.query import Query, ResultItem, SearchResult, labels_of
 from dlfh.collection.suggesting import check_precision, selected, suggest
 from dlfh.errors import InputError

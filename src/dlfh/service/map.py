@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from dlfh._arrays import Array, Floats, Singles
 from dlfh.codes import unpack
-from dlfh.collection.columns import hashed_codes
+from dlfh.collection.item_codes import hashed_codes
 from dlfh.service.answering import item_fields
 from dlfh.service.states import State
 

@@ -40,8 +40,8 @@ from dlfh.collection.calibration.pairs import (
 )
 from dlfh.collection.calibration.report import CalibrationReport, relevance
 from dlfh.collection.encoder import Encoder
-from dlfh.collection.item_vectors import ItemVectors, Training
-from dlfh.collection.label_names import label_words
+from dlfh.collection.item_codes import ItemVectors, Training
+from dlfh.collection.understanding import label_words
 from dlfh.collection.words import WordIndex, tokens, without_words
 from dlfh.datasets.items import Items
 from dlfh.features import BagOfWords

@@ -15,7 +15,7 @@ from dlfh.collection.calibration.model import probability
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dlfh.collection.item_vectors import ItemVectors
+    from dlfh.collection.item_codes import ItemVectors
     from dlfh.collection.searcher import Searcher
     from dlfh.datasets.items import Items
 

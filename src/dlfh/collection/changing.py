@@ -1,40 +1,169 @@
-"""Make a collection equal to its source: add new items, replace changed ones, remove missing ones.
+"""Change a collection: add items, copy them from another collection, or make it equal to its source.
 
-The index stores content hashes (`dlfh.collection.contents`) with the codes of each item, so no further bookkeeping is
-needed. An item has changed if its stored metadata would change: texts, labels, columns, paths, or the hashes of images
-and vectors. Codes belong to contents: an image that was moved, or whose caption changed, keeps its code.
+To detect changes, the index stores content hashes (`dlfh.collection.contents`) with the codes of each item, so no
+further bookkeeping is needed. An item has changed if its stored metadata would change: texts, labels, columns, paths,
+or the hashes of images and vectors. Codes belong to contents: an image that was moved, or whose caption changed, keeps
+its code.
 
-Items are written in blocks and removals come last. After a crash the collection is closer to its source than before,
+A sync writes items in blocks and removes items last. After a crash the collection is closer to its source than before,
 and the next run continues from there.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dlfh.collection.adding import fill_in_codes, metadata_of
-from dlfh.collection.columns import CONTENTS, index_codes
+from dlfh._arrays import Mask
+from dlfh.codes import n_bytes
 from dlfh.collection.contents import FileHashes, content_hashes
+from dlfh.collection.item_codes import (
+    CONTENTS,
+    ItemCodes,
+    ItemVectors,
+    Training,
+    columnar,
+    hashed_codes,
+    index_codes,
+    labels_column,
+)
 from dlfh.datasets.items import Items
 from dlfh.datasets.problem import LABEL_WORDS, Problem, check_skipped
 from dlfh.errors import InputError
+from dlfh.index import Index
 from dlfh.index.items import Item
 
 if TYPE_CHECKING:
     from dlfh.collection.collection import Collection
-    from dlfh.collection.item_vectors import ItemVectors
 
-#: Number of items that are written in one step.
-_BLOCK = 512
+#: Number of items that are copied, and that a sync writes, in one step.
+_BATCH, _BLOCK = 5_000, 512
+_UNREADABLE = "nothing in it can be read"
 
 Metadata = dict[str, Any]
 #: A modality and the content (a text or a hash) whose code can be reused.
 Content = tuple[str, str]
+
+
+def put_items(
+    collection: Collection,
+    items: Items,
+    vectors: ItemVectors,
+    *,
+    training: Training | None = None,
+    update: bool = False,
+) -> list[Problem]:
+    """Add items to a collection in one step; return the problems of those that are left out."""
+    index, encoder = collection.index, collection.encoder
+    problems = list(vectors.problems)
+    if not vectors.matrices:
+        raise InputError("the items have none of the modalities of this collection")
+    has_code = _has_code(len(items), {name: vectors.present(name) for name in vectors.matrices})
+    clash = not items.named and index.contains(items.ids).any()
+    ids = _unused_numbers(index, len(items)) if clash else items.ids
+    exists = index.contains(ids)
+    accepted = has_code if update else has_code & ~exists
+    for row in np.flatnonzero(~accepted).tolist():
+        reason = f"id {ids[row]!r} is already in the collection" if has_code[row] else _UNREADABLE
+        problems.append(Problem(items.places[row], "item", reason))
+    rows = np.flatnonzero(accepted)
+    if not len(rows):
+        return problems
+    labels = [list(given) for given in items.labels] if items.labels is not None else [[] for _ in ids]
+    metadata, known = list[Metadata](), dict[tuple[int, str], Item]()
+    for row in rows.tolist():
+        new = _metadata_of(collection, items, row, vectors.contents[row])
+        if exists[row]:
+            item = index.get(ids[row])
+            known |= {(row, name): item for name in encoder.modalities_ if name in item.codes}
+            old = item.metadata or {}
+            contents = old.get(CONTENTS, {}) | new.get(CONTENTS, {})
+            new = old | new | ({CONTENTS: contents} if contents else {})
+            labels[row] = labels[row] or list(old.get("labels", []))
+        metadata.append(new)
+    coded = encoder.encode_items(vectors, labels, training)
+    if known:
+        _fill_in_codes(collection, coded, labels, known)
+    index.put([ids[row] for row in rows], metadata=metadata, **index_codes(encoder, coded, rows))
+    return problems
+
+
+def _has_code(n_items: int, present: Mapping[str, Mask]) -> Mask:
+    """Return which items can be encoded; words of labels serve queries only and are not enough."""
+    masks = [mask for name, mask in present.items() if name != LABEL_WORDS]
+    return np.logical_or.reduce([np.zeros(n_items, bool), *masks])
+
+
+def _unused_numbers(index: Index, n: int) -> list[str]:
+    start = len(index)
+    while True:
+        numbers = [str(number) for number in range(start, start + n)]
+        taken = np.flatnonzero(index.contains(numbers))
+        if not len(taken):
+            return numbers
+        start += int(taken[-1]) + 1
+
+
+def _fill_in_codes(
+    collection: Collection, coded: ItemCodes, labels: list[list[str]], known: Mapping[tuple[int, str], Item]
+) -> None:
+    """Take codes that are missing, by row and modality, from items of the collection.
+
+    A learned code is taken if the row's labels have one, or if they equal that item's labels.
+    """
+    modalities = collection.encoder.modalities_
+    shape = len(labels), n_bytes(collection.encoder.n_bits)
+    for name in modalities:
+        coded.hashed.setdefault(name, np.zeros(shape, np.uint8))
+        coded.learned.setdefault(name, np.zeros(shape, np.uint8))
+        coded.present.setdefault(name, np.zeros(len(labels), bool))
+        coded.is_learned.setdefault(name, np.zeros(len(labels), bool))
+    for name in collection.encoder.searchable_modalities() if collection.encoder.label_model else ():
+        coded.suggested_labels.setdefault(name, np.zeros(shape, np.uint8))
+    by_labels, has_code = collection.encoder.codes_of_labels(labels, len(labels))
+    for (row, name), item in known.items():
+        if coded.present[name][row]:
+            continue
+        coded.hashed[name][row], coded.present[name][row] = hashed_codes(item, [name])[name], True
+        if name in coded.suggested_labels:
+            coded.suggested_labels[name][row] = item.codes[labels_column(name)]
+        same = (item.metadata or {}).get("labels", []) == labels[row]
+        if has_code[row] or (same and item.states[name] == "learned"):
+            coded.learned[name][row] = by_labels[name][row] if has_code[row] else item.codes[name]
+            coded.is_learned[name][row] = True
+
+
+def _metadata_of(collection: Collection, items: Items, row: int, contents: dict[str, str]) -> Metadata:
+    """Return the metadata that the index stores; image paths are relative to the collection, so that both can move."""
+    metadata = dict(items.metadata[row])
+    for name, values in items.modalities.items():
+        if isinstance(values, list) and isinstance(values[row], Path):
+            metadata[name] = os.path.relpath(values[row], collection.path.resolve())
+    return metadata | ({CONTENTS: contents} if contents else {})
+
+
+def copy_items(source: Collection, target: Collection) -> None:
+    """Copy all items of a collection to another with the same model, in insertion order."""
+    items = (item._replace(metadata=_moved(item, source, target)) for item in source.index.items())
+    while batch := list(itertools.islice(items, _BATCH)):
+        target.index.put(**columnar(batch, target.index.n_bits, target.index.modalities))
+
+
+def _moved(item: Item, source: Collection, target: Collection) -> Metadata | None:
+    """Return an item's metadata with image paths relative to the target."""
+    if item.metadata is None:
+        return None
+    here, there = source.path.resolve(), target.path.resolve()
+    images = {name: item.metadata.get(name) for name in source.encoder.image_modalities()}
+    moved = {name: os.path.relpath(here / path, there) for name, path in images.items() if isinstance(path, str)}
+    return item.metadata | moved
 
 
 @dataclass(frozen=True)
@@ -123,7 +252,10 @@ def sync_items(
 def _plan(collection: Collection, items: Items, hashes: FileHashes) -> _Plan:
     """Compare the current metadata of the index with its metadata after the sync."""
     contents = content_hashes(collection.encoder.featurizers_, items, lambda path, row, name: hashes(path))
-    metadata = [_as_stored(metadata_of(collection, items, row, hashed)) for row, hashed in enumerate(contents)]
+    # As they are after writing and reading them.
+    metadata = [
+        json.loads(json.dumps(_metadata_of(collection, items, row, hashed))) for row, hashed in enumerate(contents)
+    ]
     before: dict[str, Metadata] = {}
     id_of_content: dict[Content, str] = {}
     for item in collection.index.items():
@@ -149,11 +281,6 @@ def _contents(metadata: Metadata, modalities: Iterable[str]) -> set[Content]:
     return {(name, content) for name in modalities if (content := _content(metadata, name))}
 
 
-def _as_stored(metadata: Metadata) -> Metadata:
-    """Return metadata as they are after writing and reading them."""
-    return json.loads(json.dumps(metadata))
-
-
 def _content(metadata: Metadata, modality: str) -> str:
     """Return an item's content in a modality: the hash of an image or a vector, or a text."""
     if modality == LABEL_WORDS and modality not in metadata:
@@ -174,18 +301,11 @@ def _without_known(
         if isinstance(values, list):
             modalities[name] = list(values)
             for place, row in enumerate(rows):
-                owner = _owner(collection, plan, name, _content(plan.metadata[row], name))
-                if owner is not None:
-                    known[place, name], modalities[name][place] = owner, None
+                content = name, _content(plan.metadata[row], name)
+                if content in plan.id_of_content:
+                    known[place, name] = plan.rescued.get(content) or collection.index.get(plan.id_of_content[content])
+                    modalities[name][place] = None
     return replace(items, modalities=modalities), known
-
-
-def _owner(collection: Collection, plan: _Plan, modality: str, content: str) -> Item | None:
-    """Return an item that has the code of a content, or had it before it was overwritten."""
-    identifier = plan.id_of_content.get((modality, content))
-    if identifier is None:
-        return None
-    return plan.rescued.get((modality, content)) or collection.index.get(identifier)
 
 
 def _check_readable(items: Items, problems: list[Problem]) -> None:
@@ -205,20 +325,17 @@ def _put_block(
     known: Mapping[tuple[int, str], Item],
 ) -> tuple[list[Problem], set[str]]:
     """Write items in one step; return the problems, and the ids of items in which nothing can be read."""
-    index, encoder = collection.index, collection.encoder
     metadata = [_described(stored, items, row, vectors.contents[row]) for row, stored in enumerate(metadata)]
     labels = [list(stored.get("labels", [])) for stored in metadata]
-    coded = encoder.encode_items(vectors, labels)
-    fill_in_codes(collection, coded, labels, known)
-    described = [mask for name, mask in coded.present.items() if name != LABEL_WORDS]
-    has_code = np.logical_or.reduce([np.zeros(len(items), bool), *described])
-    rows = np.flatnonzero(has_code)
-    problems = [*vectors.problems, *_unreadable(items, has_code)]
+    coded = collection.encoder.encode_items(vectors, labels)
+    _fill_in_codes(collection, coded, labels, known)
+    has_code = _has_code(len(items), coded.present)
+    rows, unreadable = np.flatnonzero(has_code), np.flatnonzero(~has_code)
     if len(rows):
         ids, kept = [items.ids[row] for row in rows], [metadata[row] for row in rows]
-        columns: dict[str, Any] = index_codes(encoder, coded, rows)
-        index.put(ids, metadata=kept, **columns)
-    return problems, {items.ids[row] for row in np.flatnonzero(~has_code)}
+        collection.index.put(ids, metadata=kept, **index_codes(collection.encoder, coded, rows))
+    problems = [Problem(items.places[row], "item", _UNREADABLE) for row in unreadable]
+    return [*vectors.problems, *problems], {items.ids[row] for row in unreadable}
 
 
 def _described(metadata: Metadata, items: Items, row: int, contents: dict[str, str]) -> Metadata:
@@ -228,8 +345,3 @@ def _described(metadata: Metadata, items: Items, row: int, contents: dict[str, s
     }
     rest = {key: value for key, value in metadata.items() if key != CONTENTS}
     return rest | ({CONTENTS: reused | contents} if reused or contents else {})
-
-
-def _unreadable(items: Items, has_code: Any) -> Iterator[Problem]:
-    for row in np.flatnonzero(~has_code):
-        yield Problem(items.places[row], "item", "nothing in it can be read")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dlfh import DLFH, Collection, Encoder
-from dlfh.collection.syncing import SyncResult
+from dlfh.collection.changing import SyncResult
 from dlfh.datasets import Items, read_items
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Vectors
@@ -94,7 +94,7 @@ def test_swapped_images_keep_their_codes(place: Path) -> None:
 
 
 def test_a_copy_of_an_overwritten_image_reuses_its_code(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dlfh.collection.syncing._BLOCK", 1)
+    monkeypatch.setattr("dlfh.collection.changing._BLOCK", 1)
     photos = place / "photos"
     shutil.copy(photos / "level" / "1.png", photos / "upright" / "zzz.png")
     draw(photos / "level" / "1.png", seed=700, level=True)  # overwritten in an earlier block than the copy
