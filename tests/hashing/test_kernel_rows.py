@@ -11,14 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlfh._labels import LabelSets
-from dlfh._mathematics.targets import Targets
+from dlfh._mathematics.targets import BlockTargets, Targets
 from dlfh._parallel import Workers
 from dlfh.blocks.base import ArrayBlocks
 from dlfh.codes import pack
 from dlfh.errors import InputError
 from dlfh.hashing import HashLearner, KernelLogistic, KernelRidge
 from dlfh.hashing.base import FitContext
-from dlfh.hashing.block_targets import BlockTargets
 from dlfh.hashing.kernel import KernelHash
 from tests.hashing.test_kernel import exact_objective, scene, targets_of
 from tests.strategies import seeds

@@ -9,14 +9,13 @@ import pytest
 import scipy.sparse as sp
 
 from dlfh._labels import LabelSets
-from dlfh._mathematics.targets import RealTargets, Targets
+from dlfh._mathematics.targets import BlockTargets, RealTargets, Targets
 from dlfh._parallel import Workers
 from dlfh._probabilities.fit import LabelFit
 from dlfh.blocks.modalities import in_one_block
 from dlfh.codes import pack
 from dlfh.hashing import KernelRidge, LinearRidge
 from dlfh.hashing.base import FitContext, SummedLearner
-from dlfh.hashing.block_targets import BlockTargets
 
 LEARNERS = [LinearRidge(), LinearRidge(scaling="standard"), KernelRidge(40), KernelRidge(40, scaling="root")]
 
@@ -54,7 +53,7 @@ def test_left_out_probabilities_come_from_regressions_without_the_point(learner:
         reference = learner.leave_one_out(scores, features, RealTargets(labels, np.arange(len(labels)), 5))
     assert reference is not None
     expected: Any = fits.functions["x"].curves(reference)
-    np.testing.assert_allclose(fits.left_out["x"], expected, atol=1e-4)
+    np.testing.assert_allclose(fits.left_out["x"].probabilities, expected, atol=1e-4)
 
 
 def test_more_features_than_points_have_label_probabilities_too() -> None:
@@ -64,7 +63,7 @@ def test_more_features_than_points_have_label_probabilities_too() -> None:
         fits = LabelFit(8, FitContext(workers, 0))
         fits.fit(LinearRidge(), in_one_block(wide, "x"), targets, "x")
     labels = sets.rows().toarray()[sets.set_of_point]
-    assert ((fits.left_out["x"] - labels) ** 2).mean() < labels.var()
+    assert ((fits.left_out["x"].probabilities - labels) ** 2).mean() < labels.var()
 
 
 def test_sparse_and_dense_features_have_the_same_probabilities() -> None:
@@ -74,5 +73,5 @@ def test_sparse_and_dense_features_have_the_same_probabilities() -> None:
         with Workers(1) as workers:
             fits = LabelFit(8, FitContext(workers, 0))
             fits.fit(LinearRidge(0.1), in_one_block(features, "x"), targets, "x")
-        found.append(fits.left_out["x"])
+        found.append(fits.left_out["x"].probabilities)
     np.testing.assert_allclose(found[0], found[1], atol=1e-4)

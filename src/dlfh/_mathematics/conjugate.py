@@ -67,7 +67,7 @@ def solve_by_conjugate_gradients(
         weights[every, columns[0] : columns[-1] + 1] = system.solve(U)
     if not by_group:
         return weights
-    codes = np.concatenate([targets.rows(group, group + 1) for group in groups.tolist()]).astype(np.float32)
+    codes = targets.values(groups).astype(np.float32)
     combined = np.empty((len(weights), targets.n_bits), np.float32)
     for rows in _slices(len(weights)):
         combined[rows] = weights[rows] @ codes

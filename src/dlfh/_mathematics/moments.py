@@ -81,10 +81,7 @@ class Moments:
     @property
     def floor(self) -> float:
         """The rounding error of the Gram matrix, a lower bound for the ridge."""
-        total = float(self.variances.sum())
-        if self.after_products:
-            return 16 * self.rounding * (total + self.n_points * float(self.mean @ self.mean))
-        return self.rounding * total
+        return rounding_error(self.variances, self.n_points, self.mean, self.rounding, self.after_products)
 
     def with_targets(self, n_targets: int) -> Moments:
         """Return the moments with further targets, which are 0 for all points so far."""
@@ -123,6 +120,12 @@ def check_gram_fits(modality: str, n_features: int) -> None:
 def rounding_of(dtype: npt.DTypeLike) -> float:
     """Return the relative rounding error of a floating-point type."""
     return float(np.finfo(dtype).eps)
+
+
+def rounding_error(variances: Floats, n: int, mean: Floats, rounding: float, after_products: bool) -> float:
+    """Return the rounding error of a Gram matrix; it is larger if features were centred after the multiplication."""
+    total = float(variances.sum())
+    return 16 * rounding * (total + n * float(mean @ mean)) if after_products else rounding * total
 
 
 def compute_dtype(dtype: np.dtype) -> npt.DTypeLike:

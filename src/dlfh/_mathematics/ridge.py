@@ -3,20 +3,24 @@
 It needs only X'X, X'U and the means, so data is read in chunks, and sparse data is centred algebraically and never
 densified. With more features than points, the same W comes from the smaller matrix XX'. With too many of both for a
 matrix, W comes from products with the sparse data (`dlfh._mathematics.conjugate`).
+
+Leave-one-out predictions are exact, from one factorisation: for a point with residual e and leverage h, the regression
+without it predicts y - e / (1 - h). The ridge and the means of the features remain those of all points; they do not
+depend on the codes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from dlfh._arrays import Array, Floats, Singles
+from dlfh._arrays import Array, Floats, Integers, Singles
 from dlfh._mathematics.conjugate import solve_by_conjugate_gradients
-from dlfh._mathematics.moments import Moments, compute_dtype, is_constant, rounding_of, row_chunks
+from dlfh._mathematics.moments import Moments, compute_dtype, is_constant, rounding_error, rounding_of, row_chunks
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh._validation import Features, check_positive, column_means, raise_if_not_finite
@@ -24,6 +28,10 @@ from dlfh.errors import InputError
 
 #: Largest side of a Gram matrix of sparse data: 512 MB, and some seconds to factor.
 _LARGEST_MATRIX = 8192
+#: Points whose leave-one-out predictions are computed at once.
+_CHUNK_ROWS = 4096
+#: Lower bound of 1 - h, which is 0 for a point that determines its own prediction.
+_MIN_FREEDOM = 1e-9
 
 
 def check_ridge(ridge: Any) -> float | str:
@@ -47,7 +55,10 @@ class Ridge:
     shrinkage: float
 
     def resolve(self, variances: Floats, floor: float) -> float:
-        """Return the ridge, at least ``floor`` and positive."""
+        """Return the ridge, at least ``floor`` and positive.
+
+        Constant or repeated features make X'X singular, so the floor is its rounding error.
+        """
         ridge = self.ridge
         if isinstance(ridge, str):
             varying = variances[variances > 0]
@@ -55,17 +66,15 @@ class Ridge:
         return float(max(ridge, floor, np.finfo(np.float64).tiny))
 
     def for_features(self, variances: Floats, features: Features, mean: Floats) -> float:
-        """Return the ridge for raw features.
+        """Return the ridge for raw features."""
+        sparse = bool(sp.issparse(features))
+        rounding = rounding_of(np.float64 if sparse else compute_dtype(features.dtype))
+        return self.resolve(variances, rounding_error(variances, features.shape[0], mean, rounding, sparse))
 
-        Constant or repeated features make X'X singular, so the ridge is at least its rounding error, which is larger
-        for sparse data, centred after the multiplication.
-        """
-        trace = float(variances.sum())
-        if sp.issparse(features):
-            floor = 16 * float(np.finfo(np.float64).eps) * (trace + features.shape[0] * float(mean @ mean))
-        else:
-            floor = float(np.finfo(compute_dtype(features.dtype)).eps) * trace
-        return self.resolve(variances, floor)
+
+def is_wide(features: Features) -> bool:
+    """Return whether sparse data has too many features and too many points for either Gram matrix."""
+    return bool(sp.issparse(features)) and min(features.shape) > _LARGEST_MATRIX
 
 
 def solves_without_gram(features: Features) -> bool:
@@ -77,46 +86,24 @@ def solve_without_gram(
     features: Features, targets: Targets, ridge: Ridge, modality: str, workers: Workers
 ) -> tuple[Floats, Array, float]:
     """Return the features' mean, W of shape (features, n_bits), and the ridge."""
-    if is_wide(features):
-        return _solve_by_products(features, targets, ridge, modality, workers)
-    return _solve_by_points(features, targets, ridge, modality)
-
-
-def ridge_of_moments(data: Moments, ridge: Ridge, *, keep: bool = True) -> tuple[Floats, float, Floats]:
-    """Return W of shape (features, n_bits), the ridge gamma, and X'X + gamma I.
-
-    Without ``keep``, the moments may be overwritten.
-    """
-    varying = data.without_constants()
-    gamma = ridge.resolve(varying.variances, varying.floor)
-    matrix = varying.gram.copy() if keep else varying.gram
-    return solve_ridge(matrix, gamma, varying.cross), gamma, matrix
-
-
-def is_wide(features: Features) -> bool:
-    """Return whether sparse data has too many features and too many points for either Gram matrix."""
-    return bool(sp.issparse(features)) and min(features.shape) > _LARGEST_MATRIX
-
-
-def _solve_by_products(
-    features: Features, targets: Targets, ridge: Ridge, modality: str, workers: Workers
-) -> tuple[Floats, Singles, float]:
-    """Return the mean, W and the ridge, from products with the features."""
     raise_if_not_finite(features, modality)
     mean = column_means(features)
     squares = _centred_squares(features, mean)
+    if is_wide(features):
+        gamma = ridge.for_features(squares, features, mean)
+        return mean, solve_by_conjugate_gradients(features, mean, squares, targets, gamma, workers), gamma
+    if not squares.any():
+        return mean, np.zeros((features.shape[1], targets.n_bits)), 0.0
     gamma = ridge.for_features(squares, features, mean)
-    return mean, solve_by_conjugate_gradients(features, mean, squares, targets, gamma, workers), gamma
+    return mean, _solve_by_points(features, mean, targets, gamma), gamma
 
 
-def _solve_by_points(features: Features, targets: Targets, ridge: Ridge, modality: str) -> tuple[Floats, Floats, float]:
-    """Return the mean, W and the ridge, from the (points x points) matrix: W = X'(XX' + gamma I)^-1 U."""
-    raise_if_not_finite(features, modality)
+def _solve_by_points(features: Features, mean: Floats, targets: Targets, gamma: float) -> Floats:
+    """Return W from the (points x points) matrix: W = X'(XX' + gamma I)^-1 U."""
     n, n_features = features.shape
-    dtype = compute_dtype(features.dtype)
     codes = targets.points(0, n).astype(np.float64)
     codes -= codes.mean(axis=0)
-    mean = column_means(features)
+    dtype = compute_dtype(features.dtype)
 
     def centred_columns() -> Iterator[tuple[slice, Array]]:
         for start in range(0, n_features, 4096):
@@ -125,27 +112,29 @@ def _solve_by_points(features: Features, targets: Targets, ridge: Ridge, modalit
             block[:, is_constant(np.sum(block**2, axis=0), n, mean[columns], rounding_of(dtype))] = 0
             yield columns, block
 
-    variances = _centred_squares(features, mean)
-    if not variances.any():
-        return mean, np.zeros((n_features, targets.n_bits)), 0.0
     if sp.issparse(features):
-        wide = features.astype(np.float64)  # small integers would wrap around
-        products = (wide @ wide.T).toarray()
-        products -= products.mean(axis=0)
-        products -= products.mean(axis=1)[:, None]
+        products = _sparse_products(features)
     else:
         products = np.zeros((n, n))
         for _, block in centred_columns():
             products += block @ block.T
-    gamma = ridge.for_features(variances, features, mean)
     dual = solve_ridge(products, gamma, codes)
     dual -= dual.mean(axis=0)  # exact: (1, ..., 1) is in the null space of the centred XX'
     if sp.issparse(features):
-        return mean, features.T @ dual, gamma
+        return features.T @ dual
     weights = np.empty((n_features, targets.n_bits))
     for columns, block in centred_columns():
         weights[columns] = block.T @ dual.astype(dtype)
-    return mean, weights, gamma
+    return weights
+
+
+def _sparse_products(features: sp.csr_array) -> Floats:
+    """Return XX' of the centred features."""
+    wide = features.astype(np.float64)  # small integers would wrap around
+    products: Floats = (wide @ wide.T).toarray()
+    products -= products.mean(axis=0)
+    products -= products.mean(axis=1)[:, None]
+    return products
 
 
 def typical_variance(features: Features) -> float:
@@ -167,19 +156,28 @@ def _centred_squares(features: Features, mean: Floats) -> Floats:
     return np.where(is_constant(total, n, mean, rounding_of(compute_dtype(features.dtype))), 0, total)
 
 
-def add_ridge(matrix: Floats, ridge: float | Floats) -> None:
-    """Add a ridge in place: a matrix, or a number times the identity."""
+def ridge_of_moments(data: Moments, ridge: Ridge, *, keep: bool = True) -> tuple[Floats, float, Floats]:
+    """Return W of shape (features, n_bits), the ridge gamma, and X'X + gamma I.
+
+    Without ``keep``, the moments may be overwritten.
+    """
+    varying = data.without_constants()
+    gamma = ridge.resolve(varying.variances, varying.floor)
+    matrix = varying.gram.copy() if keep else varying.gram
+    return solve_ridge(matrix, gamma, varying.cross), gamma, matrix
+
+
+def solve_ridge(matrix: Floats, ridge: float | Floats, right: Floats) -> Floats:
+    """Return (matrix + ridge)^-1 right for a positive semi-definite matrix.
+
+    ridge: A matrix, or a number times the identity; it is added to the matrix in place.
+    """
+    import scipy.linalg  # here, because encoding imports this module and solves nothing
+
     if isinstance(ridge, np.ndarray):
         matrix += ridge
     else:
         matrix.flat[:: len(matrix) + 1] += ridge
-
-
-def solve_ridge(matrix: Floats, ridge: float | Floats, right: Floats) -> Floats:
-    """Return (matrix + ridge)^-1 right for a positive semi-definite matrix, to which the ridge is added in place."""
-    import scipy.linalg  # here, because encoding imports this module and solves nothing
-
-    add_ridge(matrix, ridge)
     try:
         factor = scipy.linalg.cho_factor(matrix, check_finite=False)
         return scipy.linalg.cho_solve(factor, right, check_finite=False)
@@ -188,3 +186,128 @@ def solve_ridge(matrix: Floats, ridge: float | Floats, right: Floats) -> Floats:
         keep = values > np.finfo(np.float64).eps * len(values) * values[-1]
         vectors = vectors[:, keep]
         return vectors @ ((vectors.T @ right) / values[keep, None])
+
+
+@dataclass(frozen=True)
+class RidgeSolution:
+    """A solved ridge regression, with the matrix that its leave-one-out predictions need.
+
+    mean (d,): Means of the features.
+    matrix (d, d): X'X + ridge I, for centred features.
+    weights (d, k), offset (k,): The prediction for x is ``(x - mean) @ weights + offset``.
+    intercept: Whether the offset was fitted.
+    """
+
+    n_points: int
+    mean: Floats
+    matrix: Floats
+    weights: Floats
+    offset: Floats
+    intercept: bool = True
+
+    @classmethod
+    def of_rows(
+        cls,
+        rows: Callable[[slice], Array],
+        targets: Targets,
+        ridge: Callable[[Floats], float | Floats],
+        *,
+        intercept: bool = True,
+    ) -> RidgeSolution:
+        """Solve the regression of all points.
+
+        rows: Returns the dense features of some points.
+        ridge: Returns the ridge, a number or a matrix, from the sums of squares of the centred features.
+        """
+        n = len(targets.row_of_point)
+        mean = sum(rows(chunk).sum(axis=0, dtype=np.float64) for chunk in _chunks(n)) / n
+        offset = targets.mean() if intercept else np.zeros(targets.n_bits)
+        gram, cross = np.zeros((len(mean), len(mean))), np.zeros((len(mean), targets.n_bits))
+        for chunk in _chunks(n):
+            centred = rows(chunk) - mean
+            gram += centred.T @ centred
+            cross += centred.T @ (targets.points(chunk.start, chunk.stop) - offset)
+        weights = solve_ridge(gram, ridge(np.diag(gram).copy()), cross)  # adds the ridge to the matrix
+        return cls(n, mean, gram, weights, offset, intercept)
+
+    def columns(self, columns: slice) -> RidgeSolution:
+        """Return the solution for some of the targets."""
+        return replace(self, weights=self.weights[:, columns], offset=self.offset[columns])
+
+    def leave_one_out(
+        self, rows: Callable[[slice], Array], targets: Targets, own_feature: Callable[[Array], Integers] | None = None
+    ) -> Singles:
+        """Return leave-one-out predictions, of all points or of a sample of them.
+
+        rows: Returns the dense features of some points.
+        own_feature: Returns, for the features of some points, the number of the feature that derives from the point
+            itself (a kernel base at the point) and is left out with it; -1 for points without one.
+        """
+        import scipy.linalg
+
+        factor, inverse = _cholesky(self.matrix), None
+        # Single precision is enough for leverages, which lie between 0 and 1, unless a pivot vanishes in it.
+        is_safe = np.diag(factor).min() > np.finfo(np.float32).tiny
+        pivots = factor.astype(np.float32) if is_safe else factor
+        if own_feature is not None:
+            lower, _ = scipy.linalg.lapack.dpotri(factor, lower=True)
+            inverse = np.tril(lower) + np.tril(lower, -1).T
+        values = np.empty((len(targets.row_of_point), self.weights.shape[1]), np.float32)
+        for chunk in _chunks(len(values)):
+            features = rows(chunk)
+            centred = features - self.mean
+            half = scipy.linalg.solve_triangular(pivots, centred.T.astype(pivots.dtype), lower=True, check_finite=False)
+            leverages = np.einsum("di,di->i", half, half, dtype=np.float64)
+            freedom = np.maximum(1 - leverages - self.intercept / self.n_points, _MIN_FREEDOM)
+            actual = targets.points(chunk.start, chunk.stop)
+            errors = (actual - centred @ self.weights - self.offset) / freedom[:, None]
+            if own_feature is not None and inverse is not None:
+                errors += _of_own_features(own_feature(features), centred, self.weights, inverse, errors, freedom)
+            values[chunk] = actual - errors
+        return values
+
+
+def _chunks(n: int) -> list[slice]:
+    return [slice(start, min(start + _CHUNK_ROWS, n)) for start in range(0, n, _CHUNK_ROWS)]
+
+
+def _cholesky(matrix: Floats) -> Floats:
+    try:
+        factor: Array = np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:  # rounding made it indefinite
+        factor = np.linalg.cholesky(matrix + 1e-10 * np.trace(matrix) / len(matrix) * np.eye(len(matrix)))
+    return factor
+
+
+def leave_one_out_by_points(features: Features, targets: Targets, ridge: float, *, intercept: bool = True) -> Singles:
+    """Return leave-one-out predictions from the (points x points) matrix, for more features than points."""
+    n = len(targets.row_of_point)
+    codes = targets.points(0, n).astype(np.float64)
+    offset = codes.mean(axis=0) if intercept else np.zeros(targets.n_bits)
+    if sp.issparse(features):
+        products = _sparse_products(features)
+    else:
+        centred = features - features.mean(axis=0, dtype=np.float64)
+        products = centred @ centred.T
+    hat = np.linalg.solve(products + ridge * np.eye(n), products)  # the two matrices commute
+    freedom = np.maximum(1 - np.diag(hat) - intercept / n, _MIN_FREEDOM)
+    values: Singles = (codes - (codes - hat @ (codes - offset) - offset) / freedom[:, None]).astype(np.float32)
+    return values
+
+
+def _of_own_features(
+    columns: Integers, centred: Floats, weights: Floats, inverse: Floats, errors: Floats, freedom: Floats
+) -> Floats:
+    """Return the additional error of each point when its own feature is left out too, by fixing its weight at 0.
+
+    Without the point, the inverse B becomes B + uu'/(1 - h) with u = Bz, and the weights w become w - u e/(1 - h).
+    Fixing weight c at 0 then subtracts B_c w_c / B_cc from them.
+    """
+    more = np.zeros_like(errors)
+    having = np.flatnonzero(columns >= 0)
+    c = columns[having]
+    u = np.einsum("ij,ij->i", centred[having], inverse[c])
+    weight = weights[c] - u[:, None] * errors[having]
+    share = u / freedom[having] / (inverse[c, c] + u**2 / freedom[having])
+    more[having] = share[:, None] * weight
+    return more

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from dlfh._arrays import Codes, Integers, Singles
+from dlfh._arrays import Codes, Integers
 from dlfh._labels import LabelSets
-from dlfh._mathematics.leave_one_out import RidgeSolution
-from dlfh._mathematics.targets import RealTargets, Targets
-from dlfh._probabilities.curves import fit_label_curves
-from dlfh._probabilities.matches import (
+from dlfh._mathematics.ridge import RidgeSolution
+from dlfh._mathematics.targets import BlockTargets, RealTargets, Targets
+from dlfh._probabilities.curves import (
     N_PARAMETERS,
     LeftOut,
     MatchCurves,
     Source,
+    fit_label_curves,
     fit_match_curve,
     matching,
     sample_pairs,
@@ -30,7 +30,6 @@ from dlfh._probabilities.quantizer import MAX_POINTS, LabelQuantizer
 from dlfh._probabilities.scores import MATCHES, Match, redundancy_weights
 from dlfh.blocks.base import Blocks
 from dlfh.hashing.base import FitContext, HashFunction, HashLearner, SummedLearner
-from dlfh.hashing.block_targets import BlockTargets
 from dlfh.hashing.survey import Survey
 
 #: Points that curves are fitted to: a curve has two parameters, and few labels need few points.
@@ -48,16 +47,13 @@ class LabelFit:
     """Fits the functions of a method's modalities one after another, then what combines them.
 
     functions, left_out: By modality: label probabilities, and those of a sample of points by functions without them.
-    points: By modality: the numbers of the sampled points.
     """
 
     n_bits: int
     context: FitContext
     labels: LabelSets | None = None
     functions: dict[str, LabelFunction] = field(default_factory=dict)
-    points: dict[str, Integers] = field(default_factory=dict)
-    left_out: dict[str, Singles] = field(default_factory=dict)
-    truth: dict[str, sp.csr_array] = field(default_factory=dict)
+    left_out: dict[str, LeftOut] = field(default_factory=dict)
 
     def fit(
         self,
@@ -91,11 +87,12 @@ class LabelFit:
         self.labels = self.labels or targets.labels
         if solution is not None:
             solution = solution.columns(slice(n_bits, None))
-        if solution is None:
+        else:
             points = points[:: -(-len(points) // _MAX_POINTS_BY_POINTS)]
         self._calibrate(labeller, scores, solution, features, targets, modality, points)
-        if numbers is not None and modality in self.points:
-            self.points[modality] = numbers[self.points[modality]]
+        if numbers is not None and modality in self.left_out:
+            left_out = self.left_out[modality]
+            self.left_out[modality] = left_out._replace(points=numbers[left_out.points])
         return function
 
     def _sample(self, features: Blocks, targets: BlockTargets) -> Integers:
@@ -118,29 +115,27 @@ class LabelFit:
         survey = Survey.of(features, modality, self.context)
         survey.look(points)
         sets = targets.take(points)[1]
-        truth, rows = sets.rows()[sets.set_of_point], survey.take(points)
-        values: Singles | None
-        if solution is not None:
-            values = learner.leave_sample_out(scores, solution, rows, truth.toarray())
-        else:  # solved without a matrix of all features, so points are left out of a regression on the sample
-            sampled = RealTargets(truth.toarray(), np.arange(len(points)), scores.n_bits)
-            ridge = (scores.ridge or 1.0) * len(points) / features.shape[0]  # constant features have none
-            values = learner.leave_one_out(scores.with_ridge(ridge), rows, sampled)
+        truth = sets.rows()[sets.set_of_point]
+        if solution is None:  # solved without a matrix of all features: points are left out of a regression on them
+            scaled = copy.copy(scores)
+            scaled.ridge = (scores.ridge or 1.0) * len(points) / features.shape[0]  # constant features have none
+        labels = RealTargets(truth.toarray(), np.arange(len(points)), scores.n_bits)
+        values = learner.leave_one_out(scores if solution else scaled, survey.take(points), labels, solution)
         if values is None:
             return
         curves = fit_label_curves(values, truth, self.context.workers)
         self.functions[modality] = LabelFunction(scores, curves)
-        self.points[modality], self.left_out[modality], self.truth[modality] = points, curves(values), truth
+        self.left_out[modality] = LeftOut(points, curves(values), labels.codes.astype(bool))
 
     def model(self, modalities: tuple[str, ...]) -> LabelModel | None:
         """Return the label probabilities of all modalities; None if any has none."""
         if self.labels is None or set(self.functions) != set(modalities):
             return None
-        left_out: dict[Source, LeftOut] = {(name,): self._left_out(name) for name in modalities}
+        left_out: dict[Source, LeftOut] = {(name,): self.left_out[name] for name in modalities}
         prior, fusions = self.functions[modalities[0]].curves.prior, {}
         for names in combinations(modalities):
-            common = functools.reduce(np.intersect1d, [self.points[name] for name in names])
-            parts = [left_out[name,].take(np.searchsorted(self.points[name], common)) for name in names]
+            common = functools.reduce(np.intersect1d, [left_out[name,].points for name in names])
+            parts = [left_out[name,].take(np.searchsorted(left_out[name,].points, common)) for name in names]
             probabilities = [part.probabilities for part in parts]
             fusions[names] = fit_fusion(probabilities, parts[0].labels, prior)
             left_out[names] = LeftOut(common, fusions[names](probabilities, prior), parts[0].labels)
@@ -153,10 +148,6 @@ class LabelFit:
         weights, lifts = redundancy_weights(self.labels), dict.fromkeys(MATCHES, 0.0)
         model = LabelModel(self.labels.names, weights, self.functions, fusions, quantizer, lifts, None)
         return self._with_matches(model, left_out)
-
-    def _left_out(self, modality: str) -> LeftOut:
-        labels = self.truth[modality].toarray().astype(bool)
-        return LeftOut(self.points[modality], self.left_out[modality], labels)
 
     def _with_matches(self, model: LabelModel, left_out: dict[Source, LeftOut]) -> LabelModel:
         """Return the model with lifts and curves of matches, fitted to pairs of left-out points."""

@@ -14,8 +14,7 @@ from dlfh._arrays import Array, Codes, Floats, Mask, Singles
 from dlfh._labels import are_label_names
 from dlfh._parallel import Workers
 from dlfh._persistence.model_folder import with_prefix
-from dlfh._probabilities.curves import LabelCurves
-from dlfh._probabilities.matches import MatchCurves, Source
+from dlfh._probabilities.curves import LabelCurves, MatchCurves, Source
 from dlfh._probabilities.quantizer import N_CENTROIDS, LabelQuantizer
 from dlfh._probabilities.scores import MATCHES, Match, label_scores
 from dlfh._validation import Features

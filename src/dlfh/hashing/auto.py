@@ -18,13 +18,12 @@ from dlfh._labels import LabelSets
 from dlfh._mathematics.copies import copies_per_point, copy_groups
 from dlfh._mathematics.moments import Moments
 from dlfh._mathematics.ridge import is_wide, typical_variance
-from dlfh._mathematics.targets import Targets
+from dlfh._mathematics.targets import BlockTargets, Targets
 from dlfh._selection import Trial, best_trial, least_regularised_within_one_se, run_trials
 from dlfh._validation import Features, check_integer
 from dlfh.blocks.base import Blocks
 from dlfh.blocks.modalities import in_one_block
 from dlfh.hashing.base import BlockLearner, FitContext, HashFunction, HashLearner
-from dlfh.hashing.block_targets import BlockTargets
 from dlfh.hashing.kernel import KernelLogistic, KernelRidge
 from dlfh.hashing.linear import LinearRidge
 from dlfh.hashing.rbf import RBFMap, random_bases

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh._arrays import Array, Codes, Singles
-from dlfh._mathematics.leave_one_out import RidgeSolution
 from dlfh._mathematics.moments import Moments
-from dlfh._mathematics.targets import Targets
+from dlfh._mathematics.ridge import RidgeSolution
+from dlfh._mathematics.targets import BlockTargets, Targets
 from dlfh._parallel import Workers
 from dlfh._parameters import Parameterized
 from dlfh._persistence.registry import Registered, Registry
@@ -30,7 +30,6 @@ from dlfh.blocks.base import Blocks
 from dlfh.blocks.modalities import in_one_block
 from dlfh.codes import n_bytes, pack
 from dlfh.errors import InputError
-from dlfh.hashing.block_targets import BlockTargets
 
 
 @dataclass(frozen=True)
@@ -215,8 +214,10 @@ class SummedLearner(BlockLearner):
         return self
 
     @abstractmethod
-    def leave_sample_out(self, function: Any, solution: RidgeSolution, features: Features, targets: Array) -> Singles:
-        """Return leave-one-out predictions of a sample of the points that the regression was solved for."""
+    def leave_one_out(
+        self, function: HashFunction, features: Features, targets: Targets, solution: RidgeSolution | None = None
+    ) -> Singles | None:
+        """Return leave-one-out predictions: of all points, or with a solution, of a sample of its points."""
 
     @abstractmethod
     def map_of(self, function: HashFunction) -> Any:

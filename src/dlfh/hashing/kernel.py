@@ -16,15 +16,13 @@ from typing import Any, Literal
 import numpy as np
 
 from dlfh._arrays import Array, Floats, Integers, Singles
-from dlfh._mathematics.leave_one_out import RidgeSolution, leave_one_out_by_features
 from dlfh._mathematics.moments import Moments
-from dlfh._mathematics.ridge import Ridge, check_ridge, solve_ridge
-from dlfh._mathematics.targets import Targets
+from dlfh._mathematics.ridge import Ridge, RidgeSolution, check_ridge, solve_ridge
+from dlfh._mathematics.targets import BlockTargets, Targets
 from dlfh._parallel import Workers
 from dlfh._validation import Features, check_choice, check_integer, check_positive, raise_for_overflow
 from dlfh.blocks.base import Blocks
 from dlfh.hashing.base import BlockLearner, FitContext, HashFunction, SummedLearner, check_array, expected_bits
-from dlfh.hashing.block_targets import BlockTargets
 from dlfh.hashing.rbf import CHUNK_ROWS, RBFMap
 from dlfh.hashing.scaling import SCALINGS
 from dlfh.hashing.survey import Survey
@@ -209,18 +207,6 @@ class KernelRidge(SummedLearner):
             self.n_bases, context.seed, bases=self.bases, bandwidth=self.bandwidth, scaling=self.scaling
         )
 
-    def leave_sample_out(
-        self, function: KernelHash, solution: RidgeSolution, features: Features, targets: Array
-    ) -> Singles:
-        """Return leave-one-out predictions, by regressions that have the point neither in their sums nor as a base."""
-        kernel = function.kernel
-        return solution.leave_one_out(
-            lambda start, stop: kernel(features[start:stop]),
-            lambda start, stop: targets[start:stop],
-            len(targets),
-            _base_at,
-        )
-
     def map_of(self, function: HashFunction) -> RBFMap:
         """Return the kernel, whose bases come from the first points."""
         assert isinstance(function, KernelHash)
@@ -259,16 +245,19 @@ class KernelRidge(SummedLearner):
         ridge = self.shrinkage if isinstance(self.ridge, str) else self.ridge
         return ridge * kernel.between_bases() + floor * np.eye(len(variances))
 
-    def leave_one_out(self, function: HashFunction, features: Features, targets: Targets) -> Singles | None:
-        """Return leave-one-out projections, by functions fitted without the point, which is not a base either."""
+    def leave_one_out(
+        self, function: HashFunction, features: Features, targets: Targets, solution: RidgeSolution | None = None
+    ) -> Singles:
+        """Return leave-one-out predictions, by functions that have the point neither in their sums nor as a base."""
         assert isinstance(function, KernelHash)
         kernel = function.kernel
-        return leave_one_out_by_features(
-            lambda start, stop: kernel(features[start:stop]),
-            targets,
-            lambda variances: self._resolve_ridge(kernel, variances),
-            own_feature=_base_at,
-        )
+
+        def rows(chunk: slice) -> Floats:
+            return kernel(features[chunk])
+
+        if solution is None:
+            solution = RidgeSolution.of_rows(rows, targets, functools.partial(self._resolve_ridge, kernel))
+        return solution.leave_one_out(rows, targets, _base_at)
 
 
 def _base_at(values: Array) -> Integers:

@@ -13,12 +13,11 @@ import numpy.typing as npt
 
 from dlfh._arrays import Array, Floats, Integers, Singles
 from dlfh._mathematics.classifiers import LOGISTIC, loss_sums
-from dlfh._mathematics.targets import Targets
+from dlfh._mathematics.targets import BlockTargets, Targets
 from dlfh._parallel import Workers
 from dlfh._validation import Features
 from dlfh.blocks.base import Blocks
 from dlfh.blocks.values import BlockValues
-from dlfh.hashing.block_targets import BlockTargets
 from dlfh.hashing.rbf import CHUNK_ROWS, RBFMap
 
 #: Kernel values and target bits, -1 and +1, of the same points.

@@ -19,24 +19,24 @@ import scipy.sparse as sp
 from dlfh import _kernels
 from dlfh._arrays import Array, Codes, Floats, Singles
 from dlfh._mathematics.centred import CentredBlocks, CentredRows
-from dlfh._mathematics.leave_one_out import RidgeSolution, leave_one_out_by_features, leave_one_out_by_points
 from dlfh._mathematics.moments import Moments, check_gram_fits, compute_dtype, moments, row_chunks
 from dlfh._mathematics.ridge import (
     Ridge,
+    RidgeSolution,
     check_ridge,
     is_wide,
+    leave_one_out_by_points,
     ridge_of_moments,
     solve_without_gram,
     solves_without_gram,
 )
-from dlfh._mathematics.targets import Targets
+from dlfh._mathematics.targets import BlockTargets, Targets
 from dlfh._parallel import Workers
 from dlfh._validation import Features, check_choice, check_flag, check_positive, raise_for_overflow
 from dlfh.blocks.base import Blocks
 from dlfh.codes import n_bytes
 from dlfh.errors import InputError
 from dlfh.hashing.base import FitContext, HashFunction, SummedLearner, check_array
-from dlfh.hashing.block_targets import BlockTargets
 from dlfh.hashing.scaling import SCALINGS, UNSCALED, Scaling
 from dlfh.hashing.survey import Survey
 
@@ -98,12 +98,6 @@ class LinearHash(HashFunction):
         part.intercept, part.offset = self.intercept[columns], self.offset[columns]
         part.n_bits, part._terms = len(part.offset), {}
         return part
-
-    def with_ridge(self, ridge: float) -> LinearHash:
-        """Return the same function with another ridge on record."""
-        other = copy.copy(self)
-        other.ridge = ridge
-        return other
 
     def project(self, features: Features, modality: str, workers: Workers) -> Singles:
         projections = np.empty((features.shape[0], self.n_bits), np.float32)
@@ -231,12 +225,6 @@ class LinearRidge(SummedLearner):
             raise_for_overflow(whole, modality)
         return self._hash(mean, weights, targets.whole.mean(), ridge, scaling, modality)
 
-    def leave_sample_out(
-        self, function: LinearHash, solution: RidgeSolution, features: Features, targets: Array
-    ) -> Singles:
-        rows = _dense_rows(function.scaling(features))
-        return solution.leave_one_out(rows, lambda start, stop: targets[start:stop], len(targets))
-
     def map_of(self, function: HashFunction) -> Scaling:
         """Return the scaling under which points are summed; the sums of "standard" ones are divided afterwards."""
         assert isinstance(function, LinearHash)
@@ -277,21 +265,19 @@ class LinearRidge(SummedLearner):
         intercept = target_mean if self.fit_intercept else np.zeros_like(target_mean)
         return LinearHash(mean, single, intercept, ridge, scaling=scaling)
 
-    def leave_one_out(self, function: HashFunction, features: Features, targets: Targets) -> Singles | None:
+    def leave_one_out(
+        self, function: HashFunction, features: Features, targets: Targets, solution: RidgeSolution | None = None
+    ) -> Singles | None:
         assert isinstance(function, LinearHash)
-        if is_wide(features):
+        if solution is None and is_wide(features):
             return None  # leverages would need the Gram matrix, which is too large
-        scaled, ridge, n = function.scaling(features), function.ridge, features.shape[0]
-        if scaled.shape[1] > n:
+        scaled, ridge = function.scaling(features), function.ridge
+        if solution is None and scaled.shape[1] > scaled.shape[0]:
             return leave_one_out_by_points(scaled, targets, ridge, intercept=self.fit_intercept)
-        return leave_one_out_by_features(_dense_rows(scaled), targets, lambda _: ridge, intercept=self.fit_intercept)
 
+        def rows(chunk: slice) -> Array:
+            return scaled[chunk].toarray() if sp.issparse(scaled) else scaled[chunk]
 
-def _dense_rows(features: Features) -> Callable[[int, int], Array]:
-    """Return a function that returns the dense features of the points in a range."""
-
-    def rows(start: int, stop: int) -> Array:
-        chunk = features[start:stop]
-        return chunk.toarray() if sp.issparse(chunk) else chunk
-
-    return rows
+        if solution is None:
+            solution = RidgeSolution.of_rows(rows, targets, lambda _: ridge, intercept=self.fit_intercept)
+        return solution.leave_one_out(rows, targets)

@@ -17,6 +17,7 @@ from dlfh._factorization.partitioned import PartitionedFactorization, Partitione
 from dlfh._factorization.solver import Factorization, factorize, random_start
 from dlfh._factorization.supervision import Sample, Supervision
 from dlfh._labels import LabelSets
+from dlfh._mathematics.targets import BlockTargets
 from dlfh._parallel import Workers
 from dlfh._progress import Bar
 from dlfh._validation import check_integer
@@ -24,7 +25,6 @@ from dlfh.blocks.base import Blocks
 from dlfh.blocks.values import BlockValues
 from dlfh.codes import n_bytes
 from dlfh.errors import InputError
-from dlfh.hashing.block_targets import BlockTargets
 
 if TYPE_CHECKING:
     from dlfh.methods.block_labels import BlockLabels

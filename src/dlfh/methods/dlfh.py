@@ -13,7 +13,7 @@ from dlfh._factorization.label_set_codes import LabelSetCodes
 from dlfh._factorization.supervision import Supervision
 from dlfh._labels import LabelSets
 from dlfh._mathematics.moments import Moments
-from dlfh._mathematics.targets import LabelledTargets, RealTargets, Targets
+from dlfh._mathematics.targets import BlockTargets, LabelledTargets, RealTargets, Targets
 from dlfh._parallel import Workers, blas_threads
 from dlfh._persistence.json_values import parameters_from_json, values_to_json
 from dlfh._persistence.model_folder import with_prefix
@@ -26,7 +26,6 @@ from dlfh.errors import InputError
 from dlfh.hashing import Auto, Deep, HashLearner, KernelLogistic, KernelRidge, LinearRidge
 from dlfh.hashing.auto import rescaled
 from dlfh.hashing.base import FitContext, SummedLearner
-from dlfh.hashing.block_targets import BlockTargets
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.code_learning import CodeLearning, check_pair_weights
 from dlfh.methods.growing import add_points, check_widths, sums_from_parts, sums_to_parts

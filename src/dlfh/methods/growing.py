@@ -9,11 +9,11 @@ import numpy as np
 
 from dlfh._arrays import Array
 from dlfh._mathematics.moments import MAX_GRAM_FEATURES, Moments
+from dlfh._mathematics.targets import BlockTargets
 from dlfh.blocks.base import Blocks
 from dlfh.errors import InputError
 from dlfh.hashing import HashFunction, HashLearner
 from dlfh.hashing.base import FitContext, SummedLearner, check_array
-from dlfh.hashing.block_targets import BlockTargets
 
 _ARRAYS = ("mean", "gram", "cross", "target_mean")
 

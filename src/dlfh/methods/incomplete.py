@@ -16,7 +16,7 @@ from dlfh._arrays import Codes, Integers, Mask
 from dlfh._factorization.observed_pairs import ObservedPairs
 from dlfh._factorization.solver import Factorization
 from dlfh._labels import LabelSets
-from dlfh._mathematics.targets import Targets
+from dlfh._mathematics.targets import BlockTargets, Targets
 from dlfh._probabilities.fit import LabelFit
 from dlfh._probabilities.model import LabelModel
 from dlfh._validation import Features, raise_if_not_finite
@@ -25,7 +25,6 @@ from dlfh.codes import pack
 from dlfh.errors import InputError
 from dlfh.hashing import HashFunction, HashLearner
 from dlfh.hashing.base import FitContext
-from dlfh.hashing.block_targets import BlockTargets
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dlfh._arrays import Floats, Integers
 from dlfh._labels import LabelSets
-from dlfh._mathematics.targets import RealTargets, Targets
+from dlfh._mathematics.targets import BlockTargets, RealTargets, Targets
 from dlfh._parallel import Workers, blas_threads
 from dlfh._probabilities.fit import LabelFit
 from dlfh._progress import Bar, progress
@@ -21,7 +21,6 @@ from dlfh.codes import pack
 from dlfh.errors import InputError
 from dlfh.hashing import LinearRidge
 from dlfh.hashing.base import FitContext
-from dlfh.hashing.block_targets import BlockTargets
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, PositiveInt, RandomState, RidgeOrAuto

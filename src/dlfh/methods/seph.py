@@ -12,7 +12,7 @@ from dlfh import _kernels
 from dlfh._arrays import Array, Floats
 from dlfh._factorization.label_rows import LabelRows
 from dlfh._labels import LabelSets
-from dlfh._mathematics.targets import Targets
+from dlfh._mathematics.targets import BlockTargets, Targets
 from dlfh._parallel import Workers
 from dlfh._probabilities.fit import LabelFit
 from dlfh._progress import Bar, progress
@@ -22,7 +22,6 @@ from dlfh.codes import pack, unpack
 from dlfh.errors import InputError
 from dlfh.hashing import HashFunction, KernelLogistic
 from dlfh.hashing.base import FitContext
-from dlfh.hashing.block_targets import BlockTargets
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, RandomState

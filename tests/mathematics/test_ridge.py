@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dlfh._mathematics.leave_one_out import leave_one_out_by_features, leave_one_out_by_points
+from dlfh._mathematics.ridge import RidgeSolution, leave_one_out_by_points
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh.codes import pack
@@ -43,9 +43,8 @@ def refitted(features: np.ndarray, targets: Targets, *, intercept: bool) -> np.n
 def test_closed_forms_agree_with_regressions_without_the_point(n_features: int, intercept: bool) -> None:
     features, targets = data(n_features)
     expected = refitted(features, targets, intercept=intercept)
-    by_features = leave_one_out_by_features(
-        lambda start, stop: features[start:stop], targets, lambda _: RIDGE, intercept=intercept
-    )
+    solution = RidgeSolution.of_rows(features.__getitem__, targets, lambda _: RIDGE, intercept=intercept)
+    by_features = solution.leave_one_out(features.__getitem__, targets)
     np.testing.assert_allclose(by_features, expected, rtol=1e-4, atol=1e-5)
     for rows in (features, sp.csr_array(features)):
         by_points = leave_one_out_by_points(rows, targets, RIDGE, intercept=intercept)
@@ -97,5 +96,6 @@ def test_kernel_functions_memorise_points_that_are_bases_and_leave_one_out_value
 def test_a_point_that_determines_its_prediction_has_finite_values() -> None:
     features = np.eye(3)
     targets = Targets(pack(np.array([[1.0] * 8, [-1.0] * 8, [1.0] * 8])), np.arange(3), 8)
-    values = leave_one_out_by_features(lambda start, stop: features[start:stop], targets, lambda _: 1e-300)
+    solution = RidgeSolution.of_rows(features.__getitem__, targets, lambda _: 1e-300)
+    values = solution.leave_one_out(features.__getitem__, targets)
     assert np.isfinite(values).all()
