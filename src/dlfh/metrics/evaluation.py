@@ -122,8 +122,8 @@ def evaluate(
         raise InputError('measures is empty; pass at least one, for example measures="AP"')
     check_choice(empty, "empty", ("zero", "skip"))
     check_choice(ties, "ties", ("order", "expected"))
-    ranker = Ranker.prepare(queries, database, query_labels, database_labels, relevance, n_jobs)
-    rankings = ranker.info(ties)
+    ranker = Ranker.prepare(queries, database, (query_labels, database_labels), relevance, ties, n_jobs)
+    rankings = ranker.rankings
     values = dict(zip(chosen, ranker.values([each.aggregation(rankings) for each in chosen]), strict=True))
     means = {each: each.summarise(_mean(per_query, empty), rankings) for each, per_query in values.items()}
     return Evaluation(means, MeasureValues(values), rankings.n_queries, rankings.n_items)

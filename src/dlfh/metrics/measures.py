@@ -17,9 +17,8 @@ import numpy as np
 from dlfh._arrays import Floats, Integers
 from dlfh._validation import check_choice, check_integer
 from dlfh.errors import InputError
-from dlfh.metrics.expected import expected_average_precision, expected_hits
-from dlfh.metrics.gains import Gain, discounted, gains_of
-from dlfh.metrics.sums import Aggregation, Match, RankedBlock, RankingInfo, Sum, TiedRuns
+from dlfh.metrics.closed_forms import Gain, discounted, expected_average_precision, expected_hits, gains_of
+from dlfh.metrics.sums import Aggregation, Match, RankedBlock, RankingInfo, Sum
 
 #: Number of items and of relevant items in each run of ties.
 _BY_RUN = (Sum(RankedBlock.run_sizes), Sum(RankedBlock.run_hits, ("any",)))
@@ -33,11 +32,15 @@ class Measure:
     """
 
     name: ClassVar[str]
+    #: Possible values of each option.
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {}
     k: int | None = None
 
     def __post_init__(self) -> None:
         if self.k is not None:
             object.__setattr__(self, "k", check_integer(self.k, "k", 1))
+        for option, choices in self.choices.items():
+            check_choice(getattr(self, option), option, choices)
 
     def __matmul__(self, k: int) -> Self:
         return replace(self, k=k)
@@ -81,11 +84,8 @@ class AveragePrecision(Measure):
     """Mean, over the relevant items, of the precision at the item's rank; its mean over queries is MAP."""
 
     name = "AP"
+    choices: ClassVar = {"normalize": ("retrieved", "possible")}
     normalize: Literal["retrieved", "possible"] = "retrieved"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice(self.normalize, "normalize", ("retrieved", "possible"))
 
     def aggregation(self, rankings: RankingInfo) -> Aggregation:
         k = self._depth(rankings)
@@ -112,11 +112,8 @@ class Precision(Measure):
     """
 
     name = "P"
+    choices: ClassVar = {"match": ("any", "all")}
     match: Match = "any"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice(self.match, "match", ("any", "all"))
 
     def aggregation(self, rankings: RankingInfo) -> Aggregation:
         k = self._depth(rankings)
@@ -141,14 +138,12 @@ class DiscountedGain(Measure):
     """Sum of gains divided by log2(rank + 1), relative to the best possible ranking."""
 
     name = "nDCG"
+    choices: ClassVar = {"gain": ("exponential", "linear")}
     gain: Gain = "exponential"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice(self.gain, "gain", ("exponential", "linear"))
-
     def aggregation(self, rankings: RankingInfo) -> Aggregation:
-        actual, ideal = self._actual(rankings), self._ideal(rankings)
+        k = self._depth(rankings)
+        actual, ideal = self._actual(k, rankings), self._ideal(k, rankings)
         n = len(actual.sums)
 
         def ratio(*sums: Any) -> Floats:
@@ -157,27 +152,23 @@ class DiscountedGain(Measure):
 
         return Aggregation(actual.sums + ideal.sums, ratio)
 
-    def _actual(self, rankings: RankingInfo) -> Aggregation:
-        k = self._depth(rankings)
+    def _actual(self, k: int, rankings: RankingInfo) -> Aggregation:
         if rankings.ties == "order":
-            return Aggregation((Sum(RankedBlock.discounted_gains, (k, self.gain)),), _unchanged)
+            return Aggregation((Sum(RankedBlock.discounted_gains, (k, self.gain)),))
 
         def expected(sizes: Integers, gains: Floats) -> Floats:
-            runs = TiedRuns(sizes)
-            return discounted(gains / np.maximum(sizes, 1), runs.starts, runs.stops, k)
+            return discounted(gains / np.maximum(sizes, 1), sizes, k)
 
         return Aggregation((_BY_RUN[0], Sum(RankedBlock.run_gains, (self.gain,))), expected)
 
-    def _ideal(self, rankings: RankingInfo) -> Aggregation:
+    def _ideal(self, k: int, rankings: RankingInfo) -> Aggregation:
         """Return the discounted gain of the ranking by decreasing grade, from the number of items of each grade."""
-        k = self._depth(rankings)
         if rankings.n_grades is None:
-            return Aggregation((Sum(RankedBlock.ideal_gains, (k, self.gain)),), _unchanged)
+            return Aggregation((Sum(RankedBlock.ideal_gains, (k, self.gain)),))
 
         def of_counts(counts: Integers) -> Floats:
             grades = np.flatnonzero(counts.any(axis=0))[::-1]
-            runs = TiedRuns(counts[:, grades])
-            return discounted(gains_of(grades, self.gain), runs.starts, runs.stops, k)
+            return discounted(gains_of(grades, self.gain), counts[:, grades], k)
 
         return Aggregation((Sum(RankedBlock.grade_counts, (rankings.n_grades,)),), of_counts)
 
@@ -276,18 +267,13 @@ def parse_measure(measure: object) -> Measure:
 
 def _parse_options(text: str) -> dict[str, Any] | None:
     """Return options by name; None if the text is malformed."""
-    options: dict[str, Any] = {}
-    place = 0
-    while place < len(text):
-        option = _OPTION.match(text, place)
-        if option is None or option[1] in options:
-            return None
-        try:
-            options[option[1]] = ast.literal_eval(option[2])
-        except (SyntaxError, ValueError):
-            return None
-        place = option.end()
-    return options
+    pairs = _OPTION.findall(text)
+    if _OPTION.sub("", text) or len(dict(pairs)) < len(pairs):
+        return None
+    try:
+        return {name: ast.literal_eval(value) for name, value in pairs}
+    except (SyntaxError, ValueError):
+        return None
 
 
 def _format_option(value: Any) -> str:
@@ -298,13 +284,9 @@ def _hits(rankings: RankingInfo, cuts: tuple[int, ...], match: Match = "any") ->
     """Return the (expected) number of relevant items within each cut-off; the last column counts all."""
     cuts = (*cuts, rankings.n_items)
     if rankings.ties == "order":
-        return Aggregation((Sum(RankedBlock.hits, (cuts, match)),), _unchanged)
+        return Aggregation((Sum(RankedBlock.hits, (cuts, match)),))
     sums = Sum(RankedBlock.run_sizes), Sum(RankedBlock.run_hits, (match,))
     return Aggregation(sums, lambda sizes, relevant: expected_hits(sizes, relevant, cuts))
-
-
-def _unchanged(values: Any) -> Any:
-    return values
 
 
 def _where(relevant: Any, values: Floats) -> Floats:

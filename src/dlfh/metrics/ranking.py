@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh import _kernels
-from dlfh._arrays import Array, Codes, Floats, Mask, Singles
+from dlfh._arrays import Array, Codes, Floats, Integers, Mask, Singles
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh._validation import raise_if_masked
@@ -26,8 +28,8 @@ from dlfh.blocks.base import ArrayBlocks, Blocks
 from dlfh.blocks.opening import as_blocks
 from dlfh.codes import as_words, by_word, check_codes, n_bytes
 from dlfh.errors import InputError
-from dlfh.metrics.relevance import Relevance, check_matrix, n_grades_of, read_labels
-from dlfh.metrics.sums import Aggregation, RankedBlock, RankingInfo, RankOffsets, Sum, TiedRuns, Ties, finalize_all
+from dlfh.metrics.relevance import Relevance, by_labels, by_matrix, check_matrix, n_grades_of, read_labels
+from dlfh.metrics.sums import Aggregation, RankedBlock, RankingInfo, RankOffsets, Sum, Ties, finalize_all
 
 Counts = npt.NDArray[np.int32]
 
@@ -47,66 +49,60 @@ class Ranker:
 
     judgements: Labels of each block's items, or their grades for all queries.
     relevance_of: Returns the relevance of a block's items from its judgements.
-    n_grades: Grades are whole numbers below this; None if they are real numbers.
+    rankings: The properties of the rankings that measures depend on.
     """
 
     queries: Array
     database: Blocks
     judgements: Blocks
     relevance_of: Callable[[Any], Relevance]
-    n_grades: int | None
-    has_labels: bool
+    rankings: RankingInfo
     n_jobs: int | None
 
     @classmethod
     def prepare(
-        cls,
-        queries: npt.ArrayLike,
-        database: Any,
-        query_labels: Any,
-        database_labels: Any,
-        relevance: Any,
-        n_jobs: int | None,
+        cls, queries: Any, database: Any, labels: tuple[Any, Any], relevance: Any, ties: Ties, n_jobs: int | None
     ) -> Ranker:
         """Check the arguments of `evaluate` and return their ranker."""
         items = _blocks_of_codes(database)
         checked = _check_queries(queries, items)
-        if relevance is None and (query_labels is None or database_labels is None):
+        n_labels = sum(each is not None for each in labels)
+        if relevance is None and n_labels < 2:
             raise InputError("pass query_labels and database_labels, or relevance")
-        if relevance is not None and not (query_labels is None and database_labels is None):
+        if relevance is not None and n_labels:
             raise InputError("pass either labels or relevance, not both")
+        relevance_of: Callable[[Any], Relevance] = by_matrix
         if relevance is not None:
             matrix, n_grades = check_matrix(relevance, len(checked), len(items))
-            judgements = _PerBlock(_column_blocks(matrix, items), items)
-            return cls(checked, items, judgements, partial(_by_matrix, n_grades), n_grades, False, n_jobs)
-        sets = read_labels(query_labels, "query_labels", len(checked), "queries")
-        labels = as_blocks(database_labels, "database_labels")
-        if labels is None:
-            item_sets = read_labels(database_labels, "database_labels", len(items), "database items")
-            sets, item_sets = sets.aligned_with(item_sets, name="query_labels", other_name="database_labels")
-            sets, item_sets = replace(sets, names=None), replace(item_sets, names=None)
-            labels = _PerBlock(_set_blocks(item_sets, items), items)
+            if sp.issparse(matrix) and items.n_blocks > 1:
+                matrix = sp.csc_array(matrix)  # which is divided by columns
+            judgements: Blocks = _PerBlock.of(items, matrix, _columns)
         else:
-            labels = labels.split_like(items)
-            items = items.split_like(labels)
-        return cls(checked, items, labels, partial(_by_labels, sets), n_grades_of(sets), True, n_jobs)
-
-    def info(self, ties: Ties) -> RankingInfo:
-        """Return the properties of the rankings that measures depend on."""
-        n_items, width = self.database.shape
-        is_asymmetric = self.queries.dtype == np.float32
-        return RankingInfo(len(self.queries), n_items, 8 * width, ties, is_asymmetric, self.has_labels, self.n_grades)
+            sets = read_labels(labels[0], "query_labels", len(checked), "queries")
+            blocks = as_blocks(labels[1], "database_labels")
+            if blocks is None:
+                item_sets = read_labels(labels[1], "database_labels", len(items), "database items")
+                sets, item_sets = sets.aligned_with(item_sets, name="query_labels", other_name="database_labels")
+                sets, item_sets = replace(sets, names=None), replace(item_sets, names=None)
+                judgements = _PerBlock.of(items, item_sets, _sets)
+            else:
+                judgements = blocks.split_like(items)
+                items = items.split_like(judgements)
+            relevance_of, n_grades = partial(by_labels, sets), n_grades_of(sets)
+        n_items, width = items.shape
+        is_asymmetric = checked.dtype == np.float32
+        rankings = RankingInfo(len(checked), n_items, 8 * width, ties, is_asymmetric, relevance is None, n_grades)
+        return cls(checked, items, judgements, relevance_of, rankings, n_jobs)
 
     def values(self, aggregations: Sequence[Aggregation]) -> list[Floats]:
         """Return the values of each aggregation by query."""
         if _is_whole(self.database):
 
-            def finalized(_: int, codes: Codes, judgements: Any) -> list[Floats]:
-                relevance = self.relevance_of(judgements)
-                rank = partial(finalize_all, aggregations)
-                return _map_ranked(self.queries, codes, relevance, self.n_jobs, lambda block: rank(block.compute))
+            def finalized(block: RankedBlock) -> list[Floats]:
+                return finalize_all(aggregations, block.compute)
 
-            return self.database.map_reduce(finalized, _add, self.judgements)
+            task = _BlockTask(self.queries, 0, self.relevance_of, self.n_jobs, finalized)
+            return self.database.map_reduce(task.compute, _add, self.judgements)
         n = len(self.queries)
         if any(each.needs_ranks for aggregation in aggregations for each in aggregation.sums):
             n = max(1, _COUNT_BYTES // (24 * self.database.n_blocks * (8 * self.database.shape[1] + 1)))
@@ -122,92 +118,82 @@ class Ranker:
             )
         first = [each for each in sums if not each.needs_ranks]
         second = [each for each in sums if each.needs_ranks]
-        n_jobs = self.n_jobs if self.database.is_local else 1
-        task = partial(_BlockTask, self.queries[rows], rows.start, self.relevance_of, n_jobs)
+
+        def task(sums: list[Sum]) -> _BlockTask:
+            n_jobs = self.n_jobs if self.database.is_local else 1
+            compute = partial(RankedBlock.compute, sums=sums)
+            return _BlockTask(self.queries[rows], rows.start, self.relevance_of, n_jobs, compute)
+
         if not second:
             return self.database.map_reduce(task(first).compute, _add, self.judgements)
-        counted = self.database.persist(task(first).count, self.judgements)
-        offsets = _PerBlock(
-            counted.combine(_rank_offsets).transpose(self.database.n_blocks, _only).values, self.database
+        counted = self.database.persist(partial(task([*_COUNTED, *first]).count, len(first)), self.judgements)
+        offsets = counted.combine(_rank_offsets).transpose(self.database.n_blocks, itemgetter(0)).values
+        ranked = self.database.map_reduce(
+            task(second).compute, _add, self.judgements, _PerBlock(offsets, self.database)
         )
-        ranked = self.database.map_reduce(task(second).compute, _add, self.judgements, offsets)
         found = dict(zip(second, ranked, strict=True))
-        found |= zip(first, counted.map_reduce(_counted_sums, _add), strict=True)
+        found |= zip(first, counted.map_reduce(itemgetter(1), _add), strict=True)
         return [found[each] for each in sums]
 
 
 @dataclass(frozen=True)
 class _BlockTask:
-    """Sums to compute in each block for a batch of queries, the first of which has number ``first``."""
+    """A function of each block, ranked for a batch of queries, the first of which has number ``first``."""
 
-    queries: Codes
+    queries: Array
     first: int
     relevance_of: Callable[[Any], Relevance]
     n_jobs: int | None
-    sums: list[Sum]
+    function: Callable[[RankedBlock], list[Array]]
 
     def compute(self, _: int, codes: Codes, judgements: Any, offsets: RankOffsets | None = None) -> list[Array]:
-        """Return the sums over a block's items by query."""
-        relevance = self.relevance_of(judgements).from_query(self.first)
-        return _map_ranked(self.queries, codes, relevance, self.n_jobs, lambda block: block.compute(self.sums), offsets)
+        """Return the values of the function by query, computed for parts of the batch in parallel."""
+        relevance, n_queries = self.relevance_of(judgements), len(self.queries)
+        rank = (_rank_by_score if self.queries.dtype == np.float32 else _rank_by_distance)(self.queries, codes)
 
-    def count(self, start: int, codes: Codes, judgements: Any) -> tuple[Counts, list[Any]]:
-        """Return counts of items and relevant items by distance (2, queries, distances), and the sums."""
+        def of_part(start: int, stop: int) -> list[Array]:
+            ranks, tied_runs = rank(start, stop)
+            rows = self.first + start, self.first + stop
+            equal = None if relevance.equal is None else partial(relevance.equal, *rows)
+            own_offsets = None if offsets is None else RankOffsets(*(each[start:stop] for each in offsets))
+            return self.function(RankedBlock(ranks, relevance.grades(*rows), tied_runs, equal, own_offsets))
+
+        with Workers(self.n_jobs) as workers:
+            step = max(1, min(_BATCH_ITEMS // len(codes), -(-n_queries // workers.n_jobs)))
+            found = workers.map_blocks(of_part, n_queries, step)
+        return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+
+    def count(self, n_others: int, start: int, codes: Codes, judgements: Any) -> tuple[Counts, list[Any]]:
+        """Return counts of items and relevant items by distance (2, queries, distances), and the other sums."""
         if not len(codes):
-            return np.zeros((2, len(self.queries), 8 * codes.shape[1] + 1), np.int32), [0] * len(self.sums)
-        found = replace(self, sums=[*_COUNTED, *self.sums]).compute(start, codes, judgements)
-        return np.stack(found[:2]).astype(np.int32), found[2:]
+            return np.zeros((2, len(self.queries), 8 * codes.shape[1] + 1), np.int32), [0] * n_others
+        found = self.compute(start, codes, judgements)
+        return np.stack(found[: len(_COUNTED)]).astype(np.int32), found[len(_COUNTED) :]
 
 
-def _map_ranked(
-    queries: Array,
-    codes: Codes,
-    relevance: Relevance,
-    n_jobs: int | None,
-    function: Callable[[RankedBlock], list[Array]],
-    offsets: RankOffsets | None = None,
-) -> list[Array]:
-    """Return ``function`` of a block ranked for all queries, computed for batches of queries in parallel."""
-    rank = _rank_by_score(queries, codes) if queries.dtype == np.float32 else _rank_by_distance(queries, codes)
-
-    def of_batch(start: int, stop: int) -> list[Array]:
-        ranks, tied_runs = rank(start, stop)
-        own_offsets = None if offsets is None else RankOffsets(*(each[start:stop] for each in offsets))
-
-        def equal() -> Codes:
-            assert relevance.equal is not None  # measures that compare labels check this before ranking
-            return relevance.equal(start, stop)
-
-        return function(RankedBlock(ranks, relevance.grades(start, stop), tied_runs, equal, own_offsets))
-
-    with Workers(n_jobs) as workers:
-        batch = max(1, min(_BATCH_ITEMS // len(codes), -(-len(queries) // workers.n_jobs)))
-        found = workers.map_blocks(of_batch, len(queries), batch)
-    return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+#: Ranks of all items for some queries, and a function that returns the sizes of the runs of ties.
+_Ranked = tuple[npt.NDArray[np.uint32], Callable[[], Integers]]
 
 
-#: Returns the ranks of all items for the queries ``start:stop``, and a function that returns the runs of ties.
-_Rank = Callable[[int, int], tuple[npt.NDArray[np.uint32], Callable[[], TiedRuns]]]
-
-
-def _rank_by_distance(queries: Codes, codes: Codes) -> _Rank:
+def _rank_by_distance(queries: Codes, codes: Codes) -> Callable[[int, int], _Ranked]:
+    """Return a function that ranks the items for the queries from one number to another."""
     query_words, item_words = as_words(queries), by_word(codes)
     n_bits = 8 * codes.shape[1]
 
-    def rank(start: int, stop: int) -> tuple[npt.NDArray[np.uint32], Callable[[], TiedRuns]]:
+    def rank(start: int, stop: int) -> _Ranked:
         ranks = np.empty((stop - start, len(codes)), np.uint32)
         sizes = np.empty((stop - start, n_bits + 1), np.int64)
         _kernels.rank_by_distance(query_words[start:stop], item_words, n_bits, ranks, sizes)
-        return ranks, lambda: TiedRuns(sizes)
+        return ranks, lambda: sizes
 
     return rank
 
 
-def _rank_by_score(queries: Array, codes: Codes) -> _Rank:
+def _rank_by_score(queries: Array, codes: Codes) -> Callable[[int, int], _Ranked]:
     """Rank by projections (queries, n_bits), or by score tables (queries, bytes, 256)."""
     items = np.ascontiguousarray(codes)
 
-    def rank(start: int, stop: int) -> tuple[npt.NDArray[np.uint32], Callable[[], TiedRuns]]:
+    def rank(start: int, stop: int) -> _Ranked:
         shape = (stop - start, len(items))
         ranks, tied = np.empty(shape, np.uint32), np.empty(shape, np.bool_)
         tables = queries[start:stop] if queries.ndim == 3 else byte_tables(queries[start:stop])
@@ -229,12 +215,12 @@ def byte_tables(projections: Singles) -> Singles:
     return tables
 
 
-def _runs_of_equal_scores(tied: Mask) -> TiedRuns:
+def _runs_of_equal_scores(tied: Mask) -> Integers:
     run_of_rank = np.cumsum(~tied, axis=1) - 1
     sizes = np.zeros((len(tied), run_of_rank[:, -1].max() + 1), np.int64)
     for row, runs in zip(sizes, run_of_rank, strict=True):
         row += np.bincount(runs, minlength=len(row))
-    return TiedRuns(sizes)
+    return sizes
 
 
 class _PerBlock(ArrayBlocks):
@@ -243,6 +229,13 @@ class _PerBlock(ArrayBlocks):
     def __init__(self, values: Sequence[Any], database: Blocks) -> None:
         super().__init__(database, database.starts, "values")
         self.rows = values
+
+    @classmethod
+    def of(cls, database: Blocks, whole: Any, part: Callable[[Any, int, int], Any]) -> _PerBlock:
+        """Divide values like a database; ``part`` returns those of the items from one number to another."""
+        if database.n_blocks == 1:
+            return cls([whole], database)
+        return cls([part(whole, start, stop) for start, stop in pairwise(database.starts.tolist())], database)
 
     def read(self, number: int) -> Any:
         return self.rows[number]
@@ -305,40 +298,16 @@ def _in_single_precision(projections: Array) -> Singles:
     return np.ascontiguousarray(np.ldexp(projections, -exponents), np.float32)
 
 
-def _column_blocks(matrix: Any, database: Blocks) -> list[Any]:
-    """Return the columns of a grade matrix that belong to each block."""
-    if database.n_blocks == 1:
-        return [matrix]
-    columns = sp.csc_array(matrix) if sp.issparse(matrix) else matrix
-    bounds = zip(database.starts, database.starts[1:], strict=False)
-    parts = [columns[:, int(start) : int(stop)] for start, stop in bounds]
-    return [sp.csr_array(part) if sp.issparse(part) else part for part in parts]
+def _columns(matrix: Any, start: int, stop: int) -> Any:
+    return sp.csr_array(matrix[:, start:stop]) if sp.issparse(matrix) else matrix[:, start:stop]
 
 
-def _set_blocks(sets: LabelSets, database: Blocks) -> list[LabelSets]:
-    """Return the label sets of each block's items."""
-    if database.n_blocks == 1:
-        return [sets]
-    bounds = zip(database.starts, database.starts[1:], strict=False)
-    return [sets.take(np.arange(start, stop)) for start, stop in bounds]
-
-
-def _by_labels(queries: LabelSets, labels: Any) -> Relevance:
-    if not isinstance(labels, LabelSets):
-        labels = LabelSets.from_labels(labels, name="database_labels", allow_empty=True)
-    return Relevance.by_labels(queries, labels)
-
-
-def _by_matrix(n_grades: int | None, grades: Any) -> Relevance:
-    return Relevance.by_matrix(grades, n_grades)
+def _sets(sets: LabelSets, start: int, stop: int) -> LabelSets:
+    return sets.take(np.arange(start, stop))
 
 
 def _add(first: list[Array], second: list[Array]) -> list[Array]:
     return [a + b for a, b in zip(first, second, strict=True)]
-
-
-def _counted_sums(counted: tuple[Counts, list[Any]]) -> list[Any]:
-    return counted[1]
 
 
 def _rank_offsets(counted: list[tuple[Counts, list[Any]]]) -> list[RankOffsets]:
@@ -350,7 +319,3 @@ def _rank_offsets(counted: list[tuple[Counts, list[Any]]]) -> list[RankOffsets]:
         offsets.append(RankOffsets(*before))
         before = before + counts
     return offsets
-
-
-def _only(values: list[RankOffsets]) -> RankOffsets:
-    return values[0]

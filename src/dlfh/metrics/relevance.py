@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh import _kernels
-from dlfh._arrays import Array
+from dlfh._arrays import Array, Codes
 from dlfh._labels import LabelSets
 from dlfh._sparse import compressed_rows
 from dlfh._validation import raise_if_masked
@@ -26,69 +25,53 @@ QueryRows = Callable[[int, int], Array]
 _MAX_COUNTED_GRADE = 1000
 
 
-@dataclass(frozen=True)
-class Relevance:
-    """Grades of some items for all queries.
+class Relevance(NamedTuple):
+    """Relevance of some items to all queries.
 
     grades: Returns grades; 0 is not relevant.
-    n_grades: Grades are whole numbers below this; None if they are real numbers.
     equal: Returns 1 for items whose label set equals the query's; None without labels.
     """
 
     grades: QueryRows
-    n_grades: int | None
-    equal: QueryRows | None
+    equal: QueryRows | None = None
 
-    @classmethod
-    def by_labels(cls, queries: LabelSets, items: LabelSets) -> Relevance:
-        """Grade an item by the number of labels that it shares with the query."""
-        queries, items = queries.aligned_with(items, name="query_labels", other_name="database_labels")
-        lists = items.inverted_lists()
-        set_of_item = items.set_of_point.astype(np.int32)
-        highest = min(n_grades_of(sets) for sets in (queries, items)) - 1
-        dtype = np.uint8 if highest <= 255 else np.int32  # small, because grades are permuted item by item
 
-        def grades(start: int, stop: int) -> Array:
-            shared = np.empty((stop - start, len(set_of_item)), dtype)
-            _kernels.shared_labels(
-                queries.set_of_point[start:stop],
-                queries.lists,
-                lists,
-                set_of_item,
-                items.n_sets,
-                items.n_labels,
-                shared,
-            )
-            return shared
+def by_labels(queries: LabelSets, labels: Any) -> Relevance:
+    """Grade an item by the number of labels that it shares with the query."""
+    if not isinstance(labels, LabelSets):
+        labels = LabelSets.from_labels(labels, name="database_labels", allow_empty=True)
+    queries, items = queries.aligned_with(labels, name="query_labels", other_name="database_labels")
+    lists = items.inverted_lists()
+    set_of_item = items.set_of_point.astype(np.int32)
+    highest = min(n_grades_of(sets) for sets in (queries, items)) - 1
+    dtype = np.uint8 if highest <= 255 else np.int32  # small, because grades are permuted item by item
 
-        @cache
-        def equal_set_of_query() -> npt.NDArray[np.int32]:
-            number_of = {labels: number for number, labels in enumerate(_each_set(items)) if labels}
-            numbers = [number_of.get(labels, -1) for labels in _each_set(queries)]
-            return np.array(numbers, np.int32)[queries.set_of_point]
+    def grades(start: int, stop: int) -> Array:
+        shared = np.empty((stop - start, len(set_of_item)), dtype)
+        rows = queries.set_of_point[start:stop]
+        _kernels.shared_labels(rows, queries.lists, lists, set_of_item, items.n_sets, items.n_labels, shared)
+        return shared
 
-        def equal(start: int, stop: int) -> npt.NDArray[np.uint8]:
-            return (equal_set_of_query()[start:stop, None] == set_of_item).view(np.uint8)
+    @cache
+    def equal_set_of_query() -> npt.NDArray[np.int32]:
+        number_of = {labels: number for number, labels in enumerate(_each_set(items)) if labels}
+        numbers = [number_of.get(labels, -1) for labels in _each_set(queries)]
+        return np.array(numbers, np.int32)[queries.set_of_point]
 
-        return cls(grades, n_grades_of(queries), equal)
+    def equal(start: int, stop: int) -> Codes:
+        return (equal_set_of_query()[start:stop, None] == set_of_item).view(np.uint8)
 
-    @classmethod
-    def by_matrix(cls, matrix: Any, n_grades: int | None) -> Relevance:
-        """Take grades from the columns of a checked matrix (queries, items)."""
+    return Relevance(grades, equal)
 
-        def grades(start: int, stop: int) -> Array:
-            rows = matrix[start:stop]
-            return np.ascontiguousarray(rows.toarray() if sp.issparse(rows) else rows)
 
-        return cls(grades, n_grades, None)
+def by_matrix(matrix: Any) -> Relevance:
+    """Take grades from a checked matrix (queries, items)."""
 
-    def from_query(self, first: int) -> Relevance:
-        """Return the relevance for the queries from number ``first`` on."""
+    def grades(start: int, stop: int) -> Array:
+        rows = matrix[start:stop]
+        return np.ascontiguousarray(rows.toarray() if sp.issparse(rows) else rows)
 
-        def shifted(rows: QueryRows) -> QueryRows:
-            return lambda start, stop: rows(first + start, first + stop)
-
-        return replace(self, grades=shifted(self.grades), equal=None if self.equal is None else shifted(self.equal))
+    return Relevance(grades)
 
 
 def read_labels(labels: Any, name: str, n_rows: int, counted: str) -> LabelSets:
@@ -116,6 +99,12 @@ def check_matrix(relevance: Any, n_queries: int, n_items: int) -> tuple[Any, int
         matrix = np.asarray(relevance)
     if matrix.shape != (n_queries, n_items):
         raise InputError(f"relevance must have shape {(n_queries, n_items)} (queries x items), got {matrix.shape}")
+
+    def with_values(values: Array) -> Any:
+        if sp.issparse(matrix):
+            return sp.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+        return values
+
     values = matrix.data if sp.issparse(matrix) else matrix
     if values.dtype.kind not in "fiub" or not np.isfinite(values).all() or (values < 0).any():
         raise InputError("relevance must contain finite, non-negative numbers")
@@ -123,14 +112,8 @@ def check_matrix(relevance: Any, n_queries: int, n_items: int) -> tuple[Any, int
     if highest <= _MAX_COUNTED_GRADE:
         whole = values.astype(np.uint8 if highest <= 255 else np.int32, copy=False)
         if np.array_equal(whole, values):
-            return _with_values(matrix, whole), int(highest) + 1
-    return _with_values(matrix, values.astype(np.float64, copy=False)), None
-
-
-def _with_values(matrix: Any, values: Array) -> Any:
-    if not sp.issparse(matrix):
-        return values
-    return sp.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+            return with_values(whole), int(highest) + 1
+    return with_values(values.astype(np.float64, copy=False)), None
 
 
 def _each_set(sets: LabelSets) -> Iterator[frozenset[int]]:

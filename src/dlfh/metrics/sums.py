@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh import _kernels
-from dlfh._arrays import Array, Floats, Integers
-from dlfh.metrics.gains import Gain, discounts, gains_of
+from dlfh._arrays import Array, Codes, Floats, Integers
+from dlfh.metrics.closed_forms import Gain, discounts, gains_of, run_bounds
 
 Ties = Literal["order", "expected"]
 Match = Literal["any", "all"]
@@ -50,11 +50,15 @@ class Sum(NamedTuple):
         return self.method in _NEED_RANKS
 
 
+def _unchanged(values: Array) -> Array:
+    return values
+
+
 class Aggregation(NamedTuple):
     """How to compute a measure: the sums it needs, and the function from these sums to values by query."""
 
     sums: tuple[Sum, ...]
-    finalize: Callable[..., Array]
+    finalize: Callable[..., Array] = _unchanged
 
     def then(self, function: Callable[[Array], Floats]) -> Aggregation:
         """Return the aggregation whose values are ``function`` of these values."""
@@ -66,30 +70,6 @@ def finalize_all(aggregations: Sequence[Aggregation], compute: Callable[[list[Su
     needed = list(dict.fromkeys(each for aggregation in aggregations for each in aggregation.sums))
     values = dict(zip(needed, compute(needed), strict=True))
     return [each.finalize(*(values[part] for part in each.sums)) for each in aggregations]
-
-
-@dataclass(frozen=True)
-class TiedRuns:
-    """Runs of tied items in rank order, given by their sizes (queries, runs); runs may be empty."""
-
-    sizes: Integers
-
-    @cached_property
-    def stops(self) -> Integers:
-        """Number of items ranked up to the end of each run."""
-        return np.cumsum(self.sizes, axis=1)
-
-    @cached_property
-    def starts(self) -> Integers:
-        """Number of items ranked before each run."""
-        return self.stops - self.sizes
-
-    def add_up(self, ranked: Array) -> Floats:
-        """Return the sum of ``ranked``, values in rank order, over each run."""
-        running = np.cumsum(ranked, axis=1, dtype=np.float64)
-        running = np.hstack([np.zeros((len(ranked), 1)), running])
-        bounds = np.hstack([np.zeros((len(self.sizes), 1), np.int64), self.stops])
-        return np.diff(np.take_along_axis(running, bounds, axis=1), axis=1)
 
 
 class RankOffsets(NamedTuple):
@@ -105,15 +85,15 @@ class RankedBlock:
 
     ranks (queries, items): Rank of each item within the block, from 0, ties in database order.
     grades (queries, items): Grades in database order; 0 is not relevant.
-    tied_runs: Returns the runs of tied items.
-    has_equal_labels: Returns, in database order, 1 for items whose label set equals the query's, 0 for others.
+    tied_runs: Returns the sizes of the runs of tied items (queries, runs), in rank order; runs may be empty.
+    has_equal_labels: Returns, in database order, 1 for items whose label set equals the query's; None without labels.
     offsets: Position of the block's runs in the ranking of the whole database; None if the block is the whole database.
     """
 
     ranks: npt.NDArray[np.uint32]
     grades: Array
-    tied_runs: Callable[[], TiedRuns]
-    has_equal_labels: Callable[[], npt.NDArray[np.uint8]]
+    tied_runs: Callable[[], Integers]
+    has_equal_labels: Callable[[], Codes] | None
     offsets: RankOffsets | None
 
     def compute(self, sums: Sequence[Sum]) -> list[Array]:
@@ -122,15 +102,18 @@ class RankedBlock:
 
     def run_sizes(self) -> Integers:
         """Return the number of items in each run of ties."""
-        return self._runs.sizes
+        return self._sizes
 
     def run_hits(self, match: Match) -> Integers:
         """Return the number of relevant items in each run of ties."""
-        return np.diff(self._count(match, self._runs.stops), axis=1, prepend=0)
+        return np.diff(self._count(match, run_bounds(self._sizes)[1]), axis=1, prepend=0)
 
     def run_gains(self, gain: Gain) -> Floats:
         """Return the total gain of each run of ties."""
-        return self._runs.add_up(gains_of(self._ranked_grades, gain))
+        gains = np.cumsum(gains_of(self._ranked_grades, gain), axis=1, dtype=np.float64)
+        running = np.hstack([np.zeros((len(gains), 1)), gains])
+        bounds = np.hstack([np.zeros((len(gains), 1), np.int64), run_bounds(self._sizes)[1]])
+        return np.diff(np.take_along_axis(running, bounds, axis=1), axis=1)
 
     def grade_counts(self, n_grades: int) -> Integers:
         """Return the number of items with each grade, from 0 on."""
@@ -150,7 +133,7 @@ class RankedBlock:
     def precisions(self, k: int) -> Floats:
         """Return three columns: sum of precisions at relevant ranks up to k, their number, all relevant items."""
         found = np.empty((len(self.grades), 3))
-        _kernels.sum_precisions(self._marks("any"), *self._consecutive_ranks, k, found)
+        _kernels.sum_precisions(self._relevant, *self._consecutive_ranks, k, found)
         return found
 
     def discounted_gains(self, k: int, gain: Gain) -> Floats:
@@ -164,14 +147,14 @@ class RankedBlock:
         return np.bincount(row, gains, len(grades)).astype(np.float64, copy=False)
 
     @cached_property
-    def _runs(self) -> TiedRuns:
+    def _sizes(self) -> Integers:
         return self.tied_runs()
 
     @cached_property
     def _consecutive_ranks(self) -> tuple[Integers, Integers, Integers]:
         """Sizes of the runs of consecutive ranks, and items and relevant items ranked before each."""
         if self.offsets is not None:
-            return self._runs.sizes, *self.offsets
+            return self._sizes, *self.offsets
         n_queries, n_items = self.grades.shape
         zeros = np.zeros((n_queries, 1), np.int64)
         return zeros + n_items, zeros, zeros
@@ -181,8 +164,8 @@ class RankedBlock:
         """Difference between an item's rank in the whole database and its rank in the block."""
         if self.offsets is None:
             return np.broadcast_to(np.int64(0), self.grades.shape)
-        shift = self.offsets.items - self._runs.starts
-        return np.repeat(shift.ravel(), self._runs.sizes.ravel()).reshape(self.grades.shape)
+        shift = self.offsets.items - run_bounds(self._sizes)[0]
+        return np.repeat(shift.ravel(), self._sizes.ravel()).reshape(self.grades.shape)
 
     def _n_within(self, k: int) -> Integers:
         """Return how many of the block's items are within the first k of the whole ranking."""
@@ -192,21 +175,20 @@ class RankedBlock:
     def _count(self, match: Match, stops: Integers) -> Integers:
         """Return the number of relevant items before each stop, a rank within the block."""
         found = np.empty(stops.shape, np.int64)
-        _kernels.count_marks(self._marks(match), stops, found)
+        _kernels.count_marks(self._relevant if match == "any" else self._equal, stops, found)
         return found
 
-    def _marks(self, match: Match) -> npt.NDArray[np.uint8]:
-        """Return one byte per rank, positive where the item is relevant."""
-        return self._relevant if match == "any" else self._equal
-
     @cached_property
-    def _relevant(self) -> npt.NDArray[np.uint8]:
+    def _relevant(self) -> Codes:
+        """One byte per rank, positive where the item shares a label with the query."""
         if self.grades.dtype == np.uint8:
             return self._ranked_grades
         return self._in_rank_order((self.grades > 0).view(np.uint8))
 
     @cached_property
-    def _equal(self) -> npt.NDArray[np.uint8]:
+    def _equal(self) -> Codes:
+        """One byte per rank, positive where the item has exactly the query's labels."""
+        assert self.has_equal_labels is not None  # measures that compare labels check this before ranking
         return self._in_rank_order(self.has_equal_labels())
 
     @cached_property
