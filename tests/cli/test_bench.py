@@ -187,6 +187,7 @@ def test_the_command_imports_nothing_heavy() -> None:
         "collections.abc",
         "contextlib",
         "dataclasses",
+        "functools",
         "pathlib",
         "typing",
         "typer",

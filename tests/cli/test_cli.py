@@ -72,7 +72,7 @@ HEAVY = {
     *("torch", "matplotlib", "pandas", "pyarrow", "h5py", "PIL"),
     # Parts of NumPy that SciPy imports, and modules of this library that a search does not need.
     *("numpy.f2py.crackfortran", "numpy.ma.core", "numpy.polynomial.polynomial", "unittest"),
-    *("dlfh.cli.bench", "dlfh.cli.build", "dlfh.cli.add", "dlfh.collection.changing"),
+    *("dlfh.cli.bench", "dlfh.cli.build", "dlfh.cli.update", "dlfh.collection.changing"),
     *("dlfh.collection.evaluation", "dlfh.datasets.items", "dlfh.datasets.tables", "dlfh.features.network"),
     *("dlfh._mathematics.classifiers", "dlfh.metrics"),
 }

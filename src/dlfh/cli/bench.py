@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from dlfh._terminal import plain, plain_lines
-from dlfh.cli.options import Quiet, changed_options, flag, parse_pairs, with_options
+from dlfh.cli.options import Quiet, argument, changed_options, flag, option, parse_pairs
 from dlfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,11 +21,9 @@ if TYPE_CHECKING:
     from dlfh.bench.settings import Settings
 
 
-def _option(help: str, *names: str, panel: str | None = None, default: str | bool = True) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel=panel, show_default=default)
-
-
-_DATA, _RUN, _SPLITS = "Data", "Computation", "For splits"
+_data = functools.partial(option, panel="Data")
+_run_option = functools.partial(option, panel="Computation")
+_splits = functools.partial(option, panel="For splits")
 
 #: Options of the "experiments" that compute nothing; all options but those for splits apply to the others.
 _APPLICABLE = {
@@ -37,27 +36,19 @@ _APPLICABLE = {
 class RunOptions:
     """Options for data and computation, shared with `dlfh tune`."""
 
-    output: Annotated[Path | None, _option("Where to write the result.", "--output", "-o")] = None
-    file: Annotated[Path | None, _option("File of a data set that is given by name.", panel=_DATA)] = None
-    points: Annotated[int | None, _option("Number of points to generate.", panel=_DATA)] = None
-    queries: Annotated[int | None, _option("Number of queries, if the data set does not define them.", panel=_DATA)] = (
-        None
+    output: Path | None = option("Where to write the result.", "--output", "-o")
+    file: Path | None = _data("File of a data set that is given by name.")
+    points: int | None = _data("Number of points to generate.")
+    queries: int | None = _data("Number of queries, if the data set does not define them.")
+    settings: Path | None = option("TOML file with settings. Command-line options take precedence.")
+    cache: Path | None = _run_option(
+        "Folder for intermediate results, from which an interrupted run continues.",
+        show_default="as --output for bench, bench-DATA for tune",
     )
-    settings: Annotated[Path | None, _option("TOML file with settings. Command-line options take precedence.")] = None
-    cache: Annotated[
-        Path | None,
-        _option(
-            "Folder for intermediate results, from which an interrupted run continues.",
-            panel=_RUN,
-            default="as --output for bench, bench-DATA for tune",
-        ),
-    ] = None
-    jobs: Annotated[int | None, _option("Number of worker processes.", panel=_RUN, default="one per core")] = None
-    threads: Annotated[int | None, _option("Number of threads per worker.", panel=_RUN, default="1")] = None
-    memory_gb: Annotated[
-        float | None, _option("Memory limit of one computation.", "--memory-gb", panel=_RUN, default="8")
-    ] = None
-    cell_minutes: Annotated[float | None, _option("Time limit of one computation.", panel=_RUN, default="60")] = None
+    jobs: int | None = _run_option("Number of worker processes.", show_default="one per core")
+    threads: int | None = _run_option("Number of threads per worker.", show_default="1")
+    memory_gb: float | None = _run_option("Memory limit of one computation.", "--memory-gb", show_default="8")
+    cell_minutes: float | None = _run_option("Time limit of one computation.", show_default="60")
     quiet: Quiet = False
 
     def resolve_settings(self, data: str, **changes: Any) -> Settings:
@@ -80,55 +71,39 @@ class RunOptions:
 class BenchOptions(RunOptions):
     """Options of `dlfh bench`."""
 
-    output: Annotated[
-        Path | None,
-        _option(
-            "Folder for the report; for splits, a JSON file.",
-            "--output",
-            "-o",
-            default="bench-DATA; splits are printed",
-        ),
-    ] = None
-    methods: Annotated[str | None, _option("Methods, comma-separated; your own as module:Class.", default="all")] = None
-    codes: Annotated[
-        list[str] | None,
-        _option("Codes computed elsewhere, as a row of the tables: NAME=FOLDER; repeatable.", default="none"),
-    ] = None
-    bits: Annotated[str | None, _option("Code lengths, comma-separated.", default="16,32,64")] = None
-    seeds: Annotated[int | None, _option("Number of runs, each with its own seed.", default="5")] = None
-    protocols: Annotated[
-        str | None,
-        _option("Any of unseen, hashed, learned and unified, comma-separated.", default="unseen,hashed,learned"),
-    ] = None
-    k: Annotated[int | None, _option("Cut-off of MAP@k and precision@k.", "-k", default="50")] = None
-    unseen_share: Annotated[
-        float | None,
-        _option(
-            "Share of the training points to use as the unseen database, instead of half the queries.", panel=_DATA
-        ),
-    ] = None
-    retry_failed: Annotated[bool, _option("Repeat computations that failed.", "--retry-failed", panel=_RUN)] = False
-    print_settings: Annotated[bool, _option("Print the settings as TOML and exit.", "--print-settings")] = False
-    check: Annotated[Path | None, _option("Published splits to compare with.", panel=_SPLITS)] = None
-    overwrite: Annotated[bool, _option("Replace an existing output file.", "--overwrite", panel=_SPLITS)] = False
+    output: Path | None = option(
+        "Folder for the report; for splits, a JSON file.",
+        "--output",
+        "-o",
+        show_default="bench-DATA; splits are printed",
+    )
+    methods: str | None = option("Methods, comma-separated; your own as module:Class.", show_default="all")
+    codes: list[str] | None = option(
+        "Codes computed elsewhere, as a row of the tables: NAME=FOLDER; repeatable.", show_default="none"
+    )
+    bits: str | None = option("Code lengths, comma-separated.", show_default="16,32,64")
+    seeds: int | None = option("Number of runs, each with its own seed.", show_default="5")
+    protocols: str | None = option(
+        "Any of unseen, hashed, learned and unified, comma-separated.", show_default="unseen,hashed,learned"
+    )
+    k: int | None = option("Cut-off of MAP@k and precision@k.", "-k", show_default="50")
+    unseen_share: float | None = _data(
+        "Share of the training points to use as the unseen database, instead of half the queries."
+    )
+    retry_failed: bool = _run_option("Repeat computations that failed.", default=False)
+    print_settings: bool = option("Print the settings as TOML and exit.", default=False)
+    check: Path | None = _splits("Published splits to compare with.")
+    overwrite: bool = _splits("Replace an existing output file.", default=False)
 
 
-@with_options(options=BenchOptions)
 def bench(
-    experiment: Annotated[
-        str,
-        typer.Argument(
-            help="map, time, convergence, sensitivity, curves, paper, rank or splits.", metavar="EXPERIMENT"
-        ),
-    ],
-    data: Annotated[
-        list[str],
-        typer.Argument(
-            help="Data set: icons; wiki, iapr-tc12, mirflickr-25k or nus-wide with --file; generated:NAME, such as "
-            "generated:nus-wide; or an array file. For rank: report folders of `dlfh bench map`.",
-            metavar="DATA",
-        ),
-    ],
+    *,
+    experiment: str = argument("map, time, convergence, sensitivity, curves, paper, rank or splits.", "EXPERIMENT"),
+    data: list[str] = argument(
+        "Data set: icons; wiki, iapr-tc12, mirflickr-25k or nus-wide with --file; generated:NAME, such as "
+        "generated:nus-wide; or an array file. For rank: report folders of `dlfh bench map`.",
+        "DATA",
+    ),
     options: BenchOptions,
 ) -> None:
     """Run an experiment on a data set and write a report (HTML, Markdown, CSV, LaTeX, SVG and PNG).

@@ -1,13 +1,14 @@
-"""`dlfh build`: make a searchable collection from items."""
+"""`dlfh build` and `dlfh fit`: make a searchable collection from items, or train a model alone."""
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -17,36 +18,140 @@ from dlfh.cli.options import (
     ItemOptions,
     ItemsAt,
     OutputOptions,
-    TrainingOptions,
     changed_options,
     flag,
-    stored_in,
-    with_options,
+    image_files,
+    load_encoder,
+    method_named,
+    option,
+    parse_pairs,
+    parse_value,
+    set_verbosity,
 )
-from dlfh.cli.output import duration, elapsed, print_calibration, print_quality, print_trials
+from dlfh.cli.output import duration, elapsed, print_calibration, print_quality, print_trials, stored_in
 from dlfh.errors import InputError
 
 if TYPE_CHECKING:
-    from dlfh._selection import Trial
     from dlfh.collection import Encoder
     from dlfh.collection.evaluation import EvaluationReport
     from dlfh.datasets import Items
 
+#: Code length with --fast.
+_FAST_BITS = 64
 #: Smallest change of a measure that is worth mentioning.
 _NOTABLE_CHANGE = 0.005
 
+#: Types of the build settings.
+_TYPES = {"method": str, "bits": int, "image_features": str, "text_features": str, "parameters": dict}
+_TYPE_NAMES = {str: "a string", int: "a whole number", dict: "a table"}
 
-@with_options(items=ItemOptions, training=TrainingOptions, options=OutputOptions)
+_training = functools.partial(option, panel="Training")
+
+
+@dataclass(frozen=True)
+class BuildSettings:
+    """The TOML file that `dlfh tune` writes and `dlfh build` reads; None where it sets nothing."""
+
+    method: str | None = None
+    bits: int | None = None
+    image_features: str | None = None
+    text_features: str | None = None
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path | None) -> BuildSettings:
+        """Read a settings file; None yields empty settings."""
+        from dlfh.bench.toml import read_toml
+
+        values = {} if path is None else read_toml(path)
+        for name, value in values.items():
+            if name not in _TYPES:
+                raise InputError(f"{path}: unknown build setting {name!r}; settings are {', '.join(_TYPES)}")
+            if type(value) is not _TYPES[name]:
+                raise InputError(f"{path}: {name} must be {_TYPE_NAMES[_TYPES[name]]}, got {value!r}")
+        if values.get("parameters") and "method" not in values:
+            raise InputError(f"{path} has parameters but does not name their method")
+        return cls(**values)
+
+    def to_toml(self) -> str:
+        from dlfh.bench.toml import to_toml
+
+        return to_toml({name: value for name, value in vars(self).items() if value is not None and value != {}})
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """Options for training a model."""
+
+    settings: Path | None = _training("TOML file written by `dlfh tune`. Command-line options take precedence.")
+    method: str | None = _training(
+        "Hashing method (see `dlfh methods`), or your own as module:Class.", show_default="DLFH"
+    )
+    bits: int | None = _training("Code length in bits.", "--bits", "-b", show_default="128, or 64 with --fast")
+    set: list[str] | None = _training(
+        "Parameter of the method, as NAME=VALUE (for example hash_function=kernel); repeatable."
+    )
+    image_features: str | None = _training(
+        "gist, hog, thumbnail, combined (these three together), cnn (requires dlfh\\[cnn]) or clip:FOLDER. auto "
+        "tries combined, gist, thumbnail and, if installed, cnn on a sample and keeps the best.",
+        show_default="auto",
+    )
+    text_features: str | None = _training(
+        "tfidf, pieces (words and parts of words), count, binary or clip:FOLDER. auto tries tfidf and pieces.",
+        show_default="auto",
+    )
+    fast: bool = _training(
+        "Skip all trials: use gist, tfidf, linear hash functions and 64 bits unless set otherwise.", default=False
+    )
+    seed: int = _training("Random seed.", default=0)
+    hold_out: int | None = _training(
+        "Number of labelled items to hold out of training, to measure quality.",
+        show_default="a tenth, if at least 200 are labelled",
+    )
+
+    def make_encoder(self, items: ItemOptions, options: OutputOptions) -> tuple[Encoder, Items]:
+        """Return an untrained encoder and the items to train it on."""
+        from dlfh.collection import Encoder
+        from dlfh.collection.choosing import N_BITS
+        from dlfh.methods.catalogue import METHODS
+
+        saved = BuildSettings.read(self.settings)
+        method = METHODS[method_named(self.method or saved.method or "DLFH")]
+        if saved.method is not None and method is not METHODS[method_named(saved.method)]:
+            raise InputError(f"{self.settings} is for {saved.method} but --method is {self.method}: omit one of them")
+        given = {name: parse_value(text) for name, text in parse_pairs(self.set, "--set").items()}
+        parameters = {**saved.parameters, **given}
+        known = method.parameter_names()
+        if self.fast and "hash_function" in known:
+            parameters = {"hash_function": "linear", **parameters}
+        for name in parameters:
+            if name not in known or name in ("n_bits", "random_state", "verbose"):
+                raise InputError(f"{method.__name__} has no parameter {name!r} to set; it has {', '.join(known)}")
+        default_bits = saved.bits or (_FAST_BITS if self.fast else N_BITS)
+        n_bits = default_bits if self.bits is None else self.bits
+        common = {"n_bits": n_bits, "random_state": self.seed, "verbose": options.verbose}
+        parameters |= {name: value for name, value in common.items() if name in known}
+        hasher = method(**parameters)  # before reading: reject invalid parameters early
+        read = items.read(outputs=[options.problem_file], part="train")
+        if len(read.modalities) == 1 < hasher.info.n_modalities[0]:
+            read = read.with_label_words()
+        image = self.image_features or saved.image_features or "auto"
+        text = self.text_features or saved.text_features or "auto"
+        if self.fast:
+            image, text = image.replace("auto", "gist"), text.replace("auto", "tfidf")
+        features = {"image_features": image, "text_features": text}
+        return Encoder.for_items(read, hasher, **features, verbose=options.verbose), read
+
+
 def build(
+    *,
     items: ItemOptions,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the new collection.")],
+    output: Path = option("Folder of the new collection.", "--output", "-o", default=...),
     training: TrainingOptions,
     options: OutputOptions,
-    model: Annotated[
-        Path | None, typer.Option(help="Folder of a trained model to use; by default, a model is trained.")
-    ] = None,
+    model: Path | None = option("Folder of a trained model to use; by default, a model is trained."),
     items_at: ItemsAt = None,
-    details: Annotated[bool, typer.Option("--details", help="Print all trials and measurements.")] = False,
+    details: bool = option("Print all trials and measurements.", default=False),
 ) -> None:
     """Build a searchable collection from images, text or vectors.
 
@@ -65,14 +170,13 @@ def build(
 
     $ dlfh build PHOTOS/ --model model/ -o shop/     [dim](a model trained by `dlfh fit`)[/dim]
     """
-    from dlfh.cli.models import load_encoder, set_verbosity
     from dlfh.collection import Collection
     from dlfh.collection.folder import check_free
 
     check_free(output)
     options.check([model, *items.inputs(), training.settings])
     if model is None:
-        encoder, read = make_encoder(training, items, options)
+        encoder, read = training.make_encoder(items, options)
     else:
         for name in changed_options(training):
             raise InputError(f"{flag(name)} applies to training, but --model is already trained: omit one of the two")
@@ -93,63 +197,102 @@ def build(
     summary: dict[str, Any] = {"collection": str(output), "items": n_items}
     message = f"{output}: {n_items:,} items"
     if model is None:
-        summary |= summarize(encoder, built.n_trained, built.n_incomplete, built.evaluation)
-        message += (
-            f", {count_trained(built.n_trained, built.n_incomplete)} used for training ({describe_model(encoder)})"
-        )
-    message += stored_in(address)
-    options.report(message, summary, built.problems)
+        trained, results = _summarize(encoder, built.n_trained, built.n_incomplete, built.evaluation)
+        summary |= results
+        message += f", {trained} used for training ({_describe(encoder)})"
+    options.report(message + stored_in(address), summary, built.problems)
     if not options.as_json:
         if details:
-            print_details(encoder, built.evaluation)
+            _print_details(encoder, built.evaluation)
         if model is None:
             for sentence in quality_sentences(encoder, built.evaluation):
                 typer.echo(plain(sentence))
         folder = shlex.quote(str(output))
-        serve = f"dlfh serve {folder}{_pictures(read)}"
-        typer.echo(plain(f"Next: dlfh search {folder} {_example_query(encoder)}, or {serve}"))
+        has_texts = any(featurizer.takes == "texts" for featurizer in encoder.featurizers_.values())
+        query = "red shoes" if has_texts else "--similar ID"
+        typer.echo(plain(f"Next: dlfh search {folder} {query}, or dlfh serve {folder}{_pictures(read)}"))
 
 
 def _pictures(items: Items) -> str:
     """Return the option of `dlfh serve` that permits the pictures of items."""
-    lists = [values for values in items.modalities.values() if isinstance(values, list)]
-    folders = {os.path.abspath(value.parent) for values in lists for value in values if isinstance(value, Path)}
+    folders = {os.path.abspath(file.parent) for file in image_files(items)}
     if not folders:
         return ""
     folder = os.path.commonpath(folders)
     return f" --pictures {shlex.quote(min(os.path.relpath(folder), folder, key=len))}"
 
 
-def _example_query(encoder: Encoder) -> str:
-    texts = [name for name, featurizer in encoder.featurizers_.items() if featurizer.takes == "texts"]
-    return "red shoes" if texts else "--similar ID"
+def fit(
+    *,
+    items: ItemOptions,
+    output: Path = option("Folder of the trained model.", "--output", "-o", default=...),
+    training: TrainingOptions,
+    options: OutputOptions,
+    more: Path | None = option(
+        "Folder of a model to train further; it must have been trained with --set keep_sums=true."
+    ),
+) -> None:
+    """Train a model: features, codes and hash functions.
+
+    A model trained with --set keep_sums=true can later learn from more items (--more). It keeps its features, settings
+    and existing codes; new label sets get codes, and the hash functions are fitted to all items.
+
+    [b]Examples[/b]
+
+    $ dlfh fit items.csv --text caption --image file --labels tags -o model/
+
+    $ dlfh fit data.npz --vectors image=X --vectors text=Y --labels L --method KDLFH --bits 32 -o model/
+
+    $ dlfh fit data.npz --vectors image=X --vectors text=Y --labels L --set hash_function=kernel -o model/
+
+    $ dlfh fit items.csv --text caption --image file --labels tags --set keep_sums=true -o model/
+
+    $ dlfh fit later.csv --text caption --image file --labels tags --more model/ -o model2/
+    """
+    from dlfh._persistence.model_folder import check_target
+    from dlfh.collection.evaluation import fit_and_evaluate
+
+    check_target(output, overwrite=options.overwrite)
+    options.check([*items.inputs(), output, training.settings])
+    if more is not None:
+        encoder = load_encoder(more, options.verbose)
+        read = items.read(encoder.modalities_, outputs=[options.problem_file])
+        n_learned, problems = encoder.partial_fit(read)
+        trained, summary = f"{n_learned:,} more", {"trained": n_learned, "seconds": round(elapsed(), 3)}
+    else:
+        encoder, read = training.make_encoder(items, options)
+        fitted = fit_and_evaluate(encoder, read, training.hold_out, random_state=training.seed)
+        assert fitted.training is not None
+        set_verbosity(encoder, False)  # an option of this command, not a property of the model
+        problems = fitted.database_vectors.problems
+        counts = len(fitted.training), fitted.training.n_incomplete
+    encoder.save(output, overwrite=options.overwrite)
+    if more is None:
+        trained, summary = _summarize(encoder, *counts, fitted.report)
+    options.report(
+        f"{output}: trained on {trained} items ({_describe(encoder)})",
+        {"model": str(output), **summary},
+        [*read.problems, *problems],
+    )
+    if more is None and not options.as_json:
+        _print_details(encoder, fitted.report)
+        for sentence in quality_sentences(encoder, fitted.report):
+            typer.echo(plain(sentence))
 
 
-def make_encoder(training: TrainingOptions, items: ItemOptions, options: OutputOptions) -> tuple[Encoder, Items]:
-    """Return an untrained encoder and the items to train it on."""
-    hasher = training.make_hasher(options.verbose)  # before reading: reject invalid parameters early
-    read = items.read(outputs=[options.problem_file], part="train")
-    if len(read.modalities) == 1 < hasher.info.n_modalities[0]:
-        read = read.with_label_words()
-    return training.make_encoder(read, hasher, options.verbose), read
-
-
-def count_trained(n_trained: int, n_incomplete: int) -> str:
-    """Format the number of training items."""
-    return f"{n_trained:,}" + (f" ({n_incomplete:,} incomplete)" if n_incomplete else "")
-
-
-def describe_model(encoder: Encoder) -> str:
+def _describe(encoder: Encoder) -> str:
     """Describe a trained model in a few words."""
     times = f"{duration(elapsed())}, of which {duration(encoder.model_.fit_seconds_)} for learning codes"
     return f"{type(encoder.model_).__name__}, {encoder.n_bits} bits; {times}"
 
 
-def summarize(encoder: Encoder, n_trained: int, n_incomplete: int, evaluation: EvaluationReport) -> dict[str, Any]:
-    """Return the results of training, for JSON."""
+def _summarize(
+    encoder: Encoder, n_trained: int, n_incomplete: int, evaluation: EvaluationReport
+) -> tuple[str, dict[str, Any]]:
+    """Return the number of training items for people, and the results of training for JSON."""
     from dlfh.collection.choosing import trial_summary
 
-    return {
+    summary = {
         "trained": n_trained,
         "incomplete": n_incomplete,
         "method": type(encoder.model_).__name__,
@@ -162,14 +305,14 @@ def summarize(encoder: Encoder, n_trained: int, n_incomplete: int, evaluation: E
         "quality": [asdict(quality) for quality in evaluation.quality],
         "calibration": [asdict(report) for report in evaluation.calibration],
     }
+    return f"{n_trained:,}" + (f" ({n_incomplete:,} incomplete)" if n_incomplete else ""), summary
 
 
 def _chosen_learners(encoder: Encoder) -> dict[str, str]:
     return {name: repr(learner) for name, learner in getattr(encoder.model_, "chosen_", {}).items()}
 
 
-def print_details(encoder: Encoder, evaluation: EvaluationReport) -> None:
-    """Print trials, chosen hash functions, quality and calibration."""
+def _print_details(encoder: Encoder, evaluation: EvaluationReport) -> None:
     print_trials(encoder.trials_)
     for name, learner in _chosen_learners(encoder).items():
         typer.echo(plain(f"Hash function for {name}, chosen on held-out points: {learner}"))
@@ -195,10 +338,7 @@ def quality_sentences(encoder: Encoder, evaluation: EvaluationReport) -> Iterato
             yield f"Calibration error of the probabilities of the first ten results: at most {error:.2f}."
     else:
         yield "Search quality was not measured: too few labelled items to hold any out (see --hold-out)."
-    yield from _improvements(encoder, [trial for trial in encoder.trials_ if trial.setting == "bits"])
-
-
-def _improvements(encoder: Encoder, bit_trials: Sequence[Trial[int]]) -> Iterator[str]:
+    bit_trials = [trial for trial in encoder.trials_ if trial.setting == "bits"]
     if len(bit_trials) == 2:
         used, longer = bit_trials
         map_gain, _, exact_gain = (longer.scores - used.scores).tolist()

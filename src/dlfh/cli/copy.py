@@ -1,19 +1,17 @@
-"""`dlfh copy`: copy a collection to another folder or into a database."""
+"""`dlfh copy` and `dlfh export`: write a collection to another folder, into a database or to a file."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from dlfh.cli.options import AsJson, CollectionFolder, ItemsAt, stored_in
-from dlfh.cli.output import report
+from dlfh.cli.options import AsJson, CollectionFolder, ItemsAt, Overwrite, open_collection, option
+from dlfh.cli.output import report, stored_in
 
 
 def copy(
+    *,
     collection: CollectionFolder,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the copy.")],
+    output: Path = option("Folder of the copy.", "--output", "-o", default=...),
     items_at: ItemsAt = None,
     as_json: AsJson = False,
 ) -> None:
@@ -28,8 +26,6 @@ def copy(
 
     $ DLFH_ENGINES=postgresql://localhost/shop dlfh copy shop-in-postgres/ -o backup/
     """
-    from dlfh.cli.models import open_collection
-
     with open_collection(collection) as opened, opened.copy(output, address=items_at) as copied:
         n_items = len(copied)
         address = copied.index.address
@@ -38,3 +34,29 @@ def copy(
         {"collection": str(output), "items": n_items, "address": address},
         as_json=as_json,
     )
+
+
+def export(
+    *,
+    collection: CollectionFolder,
+    output: Path = option("Output file: .parquet, .faiss.zip, or .sql for pgvector.", "--output", "-o", default=...),
+    modality: str | None = option("Modality whose codes a .faiss.zip file holds. Default: the first."),
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Export items, metadata and codes to Parquet, SQL or faiss.
+
+    [b]Examples[/b]
+
+    $ dlfh export shop/ -o shop.parquet
+
+    $ dlfh export shop/ -o shop.faiss.zip --modality image     [dim](codes.faiss and ids.json)[/dim]
+
+    $ dlfh export shop/ -o shop.sql
+    """
+    from dlfh.collection.exporting import export as write
+
+    with open_collection(collection) as opened:
+        write(opened, output, modality=modality, overwrite=overwrite)
+        n_items = len(opened)
+    report(f"{output}: {n_items:,} items", {"file": str(output), "items": n_items}, as_json=as_json)

@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from dlfh.cli.options import ItemOptions, OutputOptions, parse_pairs, place_of, with_options
+from dlfh.cli.options import ItemOptions, OutputOptions, argument, load_encoder, option, parse_pairs, place_of
 from dlfh.errors import InputError
 
 _SUFFIXES = (".npz", ".npy", ".mat")
 
 
-@with_options(items=ItemOptions, options=OutputOptions)
 def encode(
-    model: Annotated[Path, typer.Argument(help="Folder of a model or a collection.", metavar="MODEL")],
+    *,
+    model: Path = argument("Folder of a model or a collection.", "MODEL"),
     items: ItemOptions,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Output file: .npz, .mat, or .npy for a single modality. A name ending in .parquet is a folder, "
-            "written block by block.",
-        ),
-    ],
+    output: Path = option(
+        "Output file: .npz, .mat, or .npy for a single modality. A name ending in .parquet is a folder, written block "
+        "by block.",
+        "--output",
+        "-o",
+        default=...,
+    ),
     options: OutputOptions,
-    real: Annotated[
-        bool, typer.Option("--real", help="Write real-valued projections, whose signs are the codes.")
-    ] = False,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            help="Encode blocks on a Dask cluster: the scheduler's address, or local for processes on this machine."
-        ),
-    ] = None,
+    real: bool = option("Write real-valued projections, whose signs are the codes.", default=False),
+    cluster: str | None = option(
+        "Encode blocks on a Dask cluster: the scheduler's address, or local for processes on this machine."
+    ),
 ) -> None:
     """Encode items with the hash functions of a model, in each modality that they have.
 
@@ -57,7 +48,6 @@ def encode(
     """
     import numpy as np
 
-    from dlfh.cli.models import load_encoder
     from dlfh.datasets import write_arrays
 
     suffix = output.suffix.lower()
@@ -102,7 +92,6 @@ def _encode_blocks(
     from dlfh._validation import check_features
     from dlfh.blocks.base import Blocks
     from dlfh.blocks.modalities import in_one_block
-    from dlfh.cli.models import load_encoder
     from dlfh.collection.block_codes import encode_blocks
     from dlfh.datasets.arrays import open_matrix
 
@@ -110,9 +99,9 @@ def _encode_blocks(
         raise InputError(f"cannot write {output}: block-wise codes need a folder, but this is a file")
     if not output.absolute().parent.is_dir():
         raise InputError(f"cannot write {output}: the folder {output.absolute().parent} does not exist")
-    for option in ("table", "id", "image", "text", "labels"):
-        if getattr(items, option) is not None:
-            raise InputError(f"--{option} does not apply to block-wise encoding, which takes vectors in row order")
+    for name in ("table", "id", "image", "text", "labels"):
+        if getattr(items, name) is not None:
+            raise InputError(f"--{name} does not apply to block-wise encoding, which takes vectors in row order")
     encoder = load_encoder(model)
     places = _vector_places(items, encoder.modalities_)
     check_not_input(output, [model, *(path for path, _ in places.values())])

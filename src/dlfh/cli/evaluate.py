@@ -2,63 +2,64 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from dlfh.cli.options import AsJson, ItemOptions, Quiet, changed_options, flag, place_of, with_options
+from dlfh.cli.options import (
+    AsJson,
+    ItemOptions,
+    Quiet,
+    argument,
+    changed_options,
+    flag,
+    load_encoder,
+    open_collection,
+    option,
+    place_of,
+)
 from dlfh.cli.output import print_calibration, print_json, print_problems, print_quality
 from dlfh.errors import InputError
+
+_codes = functools.partial(option, panel="Codes in files")
 
 
 @dataclass(frozen=True)
 class QueryItems(ItemOptions):
     """Options that select the queries."""
 
-    source: Annotated[
-        Path | None,
-        typer.Argument(
-            help="Queries: a folder of images, a table or an array file, as for `dlfh build`; or codes in a file.",
-            metavar="QUERIES",
-        ),
-    ] = None
-
-
-def _codes(help: str, *names: str, default: str | bool = True) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel="Codes in files", show_default=default)
+    source: Path | None = argument(
+        "Queries: a folder of images, a table or an array file, as for `dlfh build`; or codes in a file.",
+        "QUERIES",
+        None,
+    )
 
 
 @dataclass(frozen=True)
 class CodeOptions:
     """Options for codes in files."""
 
-    query_labels: Annotated[str | None, _codes("Labels of the queries: FILE or FILE:NAME.")] = None
-    database_labels: Annotated[str | None, _codes("Labels of the database, in its order.")] = None
-    measure: Annotated[list[str] | None, _codes("Measure, such as AP@50 or nDCG@10; repeatable.", default="AP")] = None
-    ties: Annotated[str, _codes("Ranking of ties: order (as in the database) or expected (mean over all orders).")] = (
-        "order"
+    query_labels: str | None = _codes("Labels of the queries: FILE or FILE:NAME.")
+    database_labels: str | None = _codes("Labels of the database, in its order.")
+    measure: list[str] | None = _codes("Measure, such as AP@50 or nDCG@10; repeatable.", show_default="AP")
+    ties: str = _codes(
+        "Ranking of ties: order (as in the database) or expected (mean over all orders).", default="order"
     )
-    cluster: Annotated[
-        str | None, _codes("Rank on a Dask cluster: its scheduler's address, or local for processes on this machine.")
-    ] = None
+    cluster: str | None = _codes(
+        "Rank on a Dask cluster: its scheduler's address, or local for processes on this machine."
+    )
 
 
-@with_options(items=QueryItems, codes=CodeOptions)
 def evaluate(
-    database: Annotated[
-        Path,
-        typer.Argument(
-            help="Folder of a collection or a model; or codes in a file: FILE or FILE:NAME.", metavar="DATABASE"
-        ),
-    ],
+    *,
+    database: Path = argument("Folder of a collection or a model; or codes in a file: FILE or FILE:NAME.", "DATABASE"),
     items: QueryItems,
     codes: CodeOptions,
-    queries: Annotated[
-        int | None, typer.Option(help="For a model: number of items to use as queries for the others.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed for choosing the queries.")] = 0,
+    queries: int | None = option("For a model: number of items to use as queries for the others."),
+    seed: int = option("Random seed for choosing the queries.", default=0),
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -102,7 +103,6 @@ def _evaluate_items(
     path: Path, items: ItemOptions, n_queries: int | None, seed: int, *, as_json: bool, verbose: bool
 ) -> None:
     """Evaluate a collection or a model on items."""
-    from dlfh.cli.models import load_encoder, open_collection
     from dlfh.collection.evaluation import fit_and_evaluate
     from dlfh.collection.folder import is_collection
 

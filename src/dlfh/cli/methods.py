@@ -1,9 +1,12 @@
-"""`dlfh methods`: list the hashing methods."""
+"""`dlfh methods` and `dlfh cite`: list the hashing methods, and print references for them."""
 
 from __future__ import annotations
 
-from dlfh.cli.options import AsJson
+import typer
+
+from dlfh.cli.options import AsJson, argument, option
 from dlfh.cli.output import print_json, print_table
+from dlfh.errors import InputError
 
 
 def methods(as_json: AsJson = False) -> None:
@@ -28,3 +31,24 @@ def methods(as_json: AsJson = False) -> None:
             for name, info in listed.items()
         ],
     )
+
+
+def cite(
+    methods: list[str] | None = argument("Method names, as listed by `dlfh methods`.", "METHOD", None),
+    cite_all: bool = option("Cite every method.", "--all", default=False),
+) -> None:
+    """Print BibTeX entries for the papers that introduced the methods.
+
+    Bibliographic details that could not be verified are omitted.
+
+    [b]Examples[/b]
+
+    $ dlfh cite DLFH SePH
+
+    $ dlfh cite --all
+    """
+    from dlfh.methods.citations import citations
+
+    if not methods and not cite_all:
+        raise InputError("name at least one method, or use --all; `dlfh methods` lists them")
+    typer.echo(citations(None if cite_all else methods))

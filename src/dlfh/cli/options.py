@@ -7,7 +7,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
@@ -16,10 +16,23 @@ import typer
 from dlfh.errors import InputError
 
 if TYPE_CHECKING:
-    from dlfh.collection import Encoder
+    from dlfh.collection import Collection, Encoder
     from dlfh.datasets import Items
     from dlfh.datasets.problem import Problem
-    from dlfh.methods import CrossModalHasher
+
+#: A filter condition such as "price<20".
+_COMPARISON = re.compile(r"([^<>=!]+)(<=|>=|!=|=|<|>)([^<>=!].*|)", re.DOTALL)
+
+
+def option(help: str, *names: str, default: Any = None, panel: str | None = None, **settings: Any) -> Any:
+    """Declare an option as the default of a parameter, or of a field of a group; ``...`` makes it required."""
+    return typer.Option(default, *names, help=help, rich_help_panel=panel, **settings)
+
+
+def argument(help: str, metavar: str | None = None, default: Any = ...) -> Any:
+    """Declare a positional argument, like `option`."""
+    return typer.Argument(default, help=help, metavar=metavar)
+
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 CollectionFolder = Annotated[Path, typer.Argument(help="Folder of a collection.", metavar="COLLECTION")]
@@ -31,61 +44,35 @@ ItemsAt = Annotated[
         "Default: files in the output folder.",
     ),
 ]
-
-
-def stored_in(address: str | None) -> str:
-    """Return the part of a message that says in which database items are stored; empty if in none."""
-    return "" if address is None else f", stored in {address}: name this address in DLFH_ENGINES to open them"
-
-
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output files, but never inputs.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not report progress.")]
 
-#: Code length with --fast.
-_FAST_BITS = 64
-
-#: A filter condition such as "price<20".
-_COMPARISON = re.compile(r"([^<>=!]+)(<=|>=|!=|=|<|>)([^<>=!].*|)", re.DOTALL)
-
-
-def _data(help: str) -> Any:
-    return typer.Option(help=help, rich_help_panel="Input data")
-
-
-def _training(help: str, *names: str, default: str | bool = True) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel="Training", show_default=default)
+_data = functools.partial(option, panel="Input data")
 
 
 @dataclass(frozen=True)
 class ItemOptions:
     """Options that select the items to read."""
 
-    source: Annotated[
-        Path | None,
-        typer.Argument(
-            help="Folder of images, table (.csv, .tsv, .jsonl, .parquet, .arrow, .feather, .xlsx) or array file (.npz, "
-            ".npy, .mat).",
-            metavar="SOURCE",
-        ),
-    ] = None
-    table: Annotated[Path | None, _data("Table of items; image paths are relative to SOURCE or to the table.")] = None
-    id: Annotated[str | None, _data("Column with item ids. Default: image path or row number.")] = None
-    image: Annotated[list[str] | None, _data("Column with image paths. For several columns, repeat NAME=COLUMN.")] = (
-        None
+    source: Path | None = argument(
+        "Folder of images, table (.csv, .tsv, .jsonl, .parquet, .arrow, .feather, .xlsx) or array file (.npz, .npy, "
+        ".mat).",
+        "SOURCE",
+        None,
     )
-    text: Annotated[list[str] | None, _data("Column with text. For several columns, repeat NAME=COLUMN.")] = None
-    vectors: Annotated[
-        list[str] | None,
-        _data("Vectors: NAME=VARIABLE of SOURCE, NAME=COLUMN, NAME=FILE or NAME=FILE:VARIABLE; repeatable."),
-    ] = None
-    labels: Annotated[str | None, _data("Column or variable with labels.")] = None
-    separator: Annotated[
-        str | None, _data("Separator between labels in a cell. Default: the most frequent of ; | , and tab.")
-    ] = None
-    encoding: Annotated[str, _data("Text encoding of the table.")] = "utf-8"
-    max_skipped: Annotated[
-        float, _data("Largest share of the items, or of their images, that may be skipped as unreadable or missing.")
-    ] = 0.5
+    table: Path | None = _data("Table of items; image paths are relative to SOURCE or to the table.")
+    id: str | None = _data("Column with item ids. Default: image path or row number.")
+    image: list[str] | None = _data("Column with image paths. For several columns, repeat NAME=COLUMN.")
+    text: list[str] | None = _data("Column with text. For several columns, repeat NAME=COLUMN.")
+    vectors: list[str] | None = _data(
+        "Vectors: NAME=VARIABLE of SOURCE, NAME=COLUMN, NAME=FILE or NAME=FILE:VARIABLE; repeatable."
+    )
+    labels: str | None = _data("Column or variable with labels.")
+    separator: str | None = _data("Separator between labels in a cell. Default: the most frequent of ; | , and tab.")
+    encoding: str = _data("Text encoding of the table.", default="utf-8")
+    max_skipped: float = _data(
+        "Largest share of the items, or of their images, that may be skipped as unreadable or missing.", default=0.5
+    )
 
     def inputs(self) -> list[Path | None]:
         """Return the input files and folders."""
@@ -135,9 +122,14 @@ class ItemOptions:
             items = items.with_label_words()
         for output in outputs:
             if output is not None and output.exists():
-                files = (value for values in items.modalities.values() if isinstance(values, list) for value in values)
-                check_not_input(output, (value for value in files if isinstance(value, Path)))
+                check_not_input(output, image_files(items))
         return items
+
+
+def image_files(items: Items) -> list[Path]:
+    """Return the paths of all images."""
+    lists = (values for values in items.modalities.values() if isinstance(values, list))
+    return [value for values in lists for value in values if isinstance(value, Path)]
 
 
 def _with_known_modalities(items: Items, known: Sequence[str]) -> Items:
@@ -155,96 +147,10 @@ def _with_known_modalities(items: Items, known: Sequence[str]) -> Items:
 
 
 @dataclass(frozen=True)
-class TrainingOptions:
-    """Options for training a model."""
-
-    settings: Annotated[
-        Path | None, _training("TOML file written by `dlfh tune`. Command-line options take precedence.")
-    ] = None
-    method: Annotated[
-        str | None, _training("Hashing method (see `dlfh methods`), or your own as module:Class.", default="DLFH")
-    ] = None
-    bits: Annotated[int | None, _training("Code length in bits.", "--bits", "-b", default="128, or 64 with --fast")] = (
-        None
-    )
-    set: Annotated[
-        list[str] | None,
-        _training("Parameter of the method, as NAME=VALUE (for example hash_function=kernel); repeatable."),
-    ] = None
-    image_features: Annotated[
-        str | None,
-        _training(
-            "gist, hog, thumbnail, combined (these three together), cnn (requires dlfh\\[cnn]) or clip:FOLDER. auto "
-            "tries combined, gist, thumbnail and, if installed, cnn on a sample and keeps the best.",
-            default="auto",
-        ),
-    ] = None
-    text_features: Annotated[
-        str | None,
-        _training(
-            "tfidf, pieces (words and parts of words), count, binary or clip:FOLDER. auto tries tfidf and pieces.",
-            default="auto",
-        ),
-    ] = None
-    fast: Annotated[
-        bool,
-        _training(
-            "Skip all trials: use gist, tfidf, linear hash functions and 64 bits unless set otherwise.", "--fast"
-        ),
-    ] = False
-    seed: Annotated[int, _training("Random seed.")] = 0
-    hold_out: Annotated[
-        int | None,
-        _training(
-            "Number of labelled items to hold out of training, to measure quality.",
-            default="a tenth, if at least 200 are labelled",
-        ),
-    ] = None
-
-    def make_hasher(self, verbose: bool) -> CrossModalHasher:
-        """Return the untrained method with its parameters."""
-        from dlfh.cli.settings import BuildSettings
-        from dlfh.collection.choosing import N_BITS
-        from dlfh.methods.catalogue import METHODS
-
-        saved = BuildSettings.read(self.settings)
-        method = METHODS[method_named(self.method or saved.method or "DLFH")]
-        if saved.method is not None and method is not METHODS[method_named(saved.method)]:
-            raise InputError(f"{self.settings} is for {saved.method} but --method is {self.method}: omit one of them")
-        given = {name: _parse_value(text) for name, text in parse_pairs(self.set, "--set").items()}
-        parameters = {**saved.parameters, **given}
-        known = method.parameter_names()
-        if self.fast and "hash_function" in known:
-            parameters = {"hash_function": "linear", **parameters}
-        for name in parameters:
-            if name not in known or name in ("n_bits", "random_state", "verbose"):
-                raise InputError(f"{method.__name__} has no parameter {name!r} to set; it has {', '.join(known)}")
-        default_bits = saved.bits or (_FAST_BITS if self.fast else N_BITS)
-        n_bits = default_bits if self.bits is None else self.bits
-        common = {"n_bits": n_bits, "random_state": self.seed, "verbose": verbose}
-        parameters |= {name: value for name, value in common.items() if name in known}
-        return method(**parameters)
-
-    def make_encoder(self, items: Items, hasher: CrossModalHasher, verbose: bool) -> Encoder:
-        """Return an untrained encoder with the method and the selected features."""
-        from dlfh.cli.settings import BuildSettings
-        from dlfh.collection import Encoder
-
-        saved = BuildSettings.read(self.settings)
-        image = self.image_features or saved.image_features or "auto"
-        text = self.text_features or saved.text_features or "auto"
-        if self.fast:
-            image, text = image.replace("auto", "gist"), text.replace("auto", "tfidf")
-        return Encoder.for_items(items, hasher, image_features=image, text_features=text, verbose=verbose)
-
-
-@dataclass(frozen=True)
 class OutputOptions:
     """Options for reporting results, skipped input and progress."""
 
-    problem_file: Annotated[
-        Path | None, typer.Option("--problems", help="Write skipped items and values to this file, as JSON lines.")
-    ] = None
+    problem_file: Path | None = option("Write skipped items and values to this file, as JSON lines.", "--problems")
     overwrite: Overwrite = False
     as_json: AsJson = False
     quiet: Quiet = False
@@ -269,51 +175,82 @@ class OutputOptions:
         report(message, summary, problems, as_json=self.as_json)
 
 
-def with_options(**groups: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let a command take groups of options: each named parameter receives an instance of its group.
+def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a command take groups of options: a parameter whose type is a dataclass receives an instance of it.
 
     Typer reads a function's signature, in which the fields of each group replace the parameter.
     """
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: group for name, group in hints.items() if is_dataclass(group)}
+    parameters: dict[str, tuple[Any, Any]] = {}  # types and defaults
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name in groups:
+            types = get_type_hints(groups[name], include_extras=True)
+            parameters |= {field.name: (types[field.name], field.default) for field in fields(groups[name])}
+        else:
+            parameters[name] = hints[name], parameter.default
+    for name, (kind, declared) in parameters.items():
+        if kind is bool and not declared.param_decls:
+            declared.param_decls = (flag(name),)  # without --no-NAME
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        hints = get_type_hints(command, include_extras=True)
-        parameters: list[inspect.Parameter] = []
-        for parameter in inspect.signature(command).parameters.values():
-            if parameter.name not in groups:
-                parameters.append(parameter.replace(annotation=hints[parameter.name]))
-                continue
-            group = groups[parameter.name]
-            types = get_type_hints(group, include_extras=True)
-            parameters += [
-                inspect.Parameter(
-                    field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=types[field.name]
-                )
-                for field in fields(group)
-            ]
-        # Keyword-only parameters may mix required and optional ones.
-        parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    @functools.wraps(command)
+    def run(**given: Any) -> Any:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        if not any(isinstance(value, ItemOptions) for value in given.values()):
+            return command(**given)
+        from dlfh.features.cache import cached
 
-        @functools.wraps(command)
-        def run(**given: Any) -> Any:
-            for name, group in groups.items():
-                given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-            if not any(issubclass(group, ItemOptions) for group in groups.values()):
-                return command(**given)
-            from dlfh.features.cache import cached
+        with cached():  # compute the features of each image once
+            return command(**given)
 
-            with cached():  # compute the features of each image once
-                return command(**given)
+    # Keyword-only parameters may mix required and optional ones.
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(name, keyword, default=default, annotation=kind)
+            for name, (kind, default) in parameters.items()
+        ]
+    )
+    run.__annotations__ = {name: kind for name, (kind, _) in parameters.items()}
+    return run
 
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        return run
 
-    return decorate
+def load_encoder(path: Path, verbose: bool = False) -> Encoder:
+    """Load the encoder of a model folder or a collection; wrap a bare method in an encoder of vectors."""
+    from dlfh.collection import Encoder, load
+    from dlfh.collection.folder import is_collection
+    from dlfh.features import Vectors
+
+    model = load(path / "model" if is_collection(path) else path)
+    if not isinstance(model, Encoder):
+        features = {name: Vectors() for name in model.modalities_}
+        for name, featurizer in features.items():
+            featurizer.n_features_ = model.n_features_[name]
+        model = Encoder.from_fitted(features, model)
+    set_verbosity(model, verbose)
+    return model
+
+
+def open_collection(path: Path, *, writable: bool = False, verbose: bool = False) -> Collection:
+    """Open a collection."""
+    from dlfh.collection import Collection
+
+    collection = Collection.open(path, writable=writable)
+    set_verbosity(collection.encoder, verbose)
+    return collection
+
+
+def set_verbosity(encoder: Encoder, verbose: bool) -> None:
+    """Let the featurizers of an encoder report progress, or not."""
+    for featurizer in encoder.featurizers_.values():
+        featurizer.verbose = verbose
 
 
 def changed_options(options: Any) -> list[str]:
     """Return the names of the options in a group that differ from their defaults."""
-    return [field.name for field in fields(options) if getattr(options, field.name) != field.default]
+    defaults = {field.name: getattr(field.default, "default", field.default) for field in fields(options)}
+    return [name for name, default in defaults.items() if getattr(options, name) != default]
 
 
 def flag(name: str) -> str:
@@ -369,7 +306,7 @@ def parse_filters(filters: list[str] | None) -> dict[str, Any] | None:
             raise InputError(f"--where takes NAME=VALUE, or one of <, <=, >, >= and != instead of =, got {text!r}")
         else:
             name, operator, right = comparison.groups()
-            value = _parse_value(right)
+            value = parse_value(right)
             operator = {"=": "in", "!=": "not in"}.get(operator, operator) if isinstance(value, list) else operator
             conditions.append({name: {operator: value}})
     if not conditions:
@@ -387,7 +324,7 @@ def _columns(given: list[str] | None, name: str) -> dict[str, str] | None:
     return parse_pairs(given, f"--{name}")
 
 
-def _parse_value(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """Return the JSON value that a text spells, or else the text itself."""
     try:
         return json.loads(text)

@@ -45,6 +45,11 @@ def duration(seconds: float) -> str:
     return f"{whole} s" if whole < 120 else f"{whole // 60} min {whole % 60} s"
 
 
+def stored_in(address: str | None) -> str:
+    """Return the part of a message that says in which database items are stored; empty if in none."""
+    return "" if address is None else f", stored in {address}: name this address in DLFH_ENGINES to open them"
+
+
 def print_json(value: Any) -> None:
     """Print a value as JSON."""
     print(_to_json(value, indent=2))
@@ -84,48 +89,38 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
 
 def print_quality(directions: Sequence[RetrievalQuality], title: str) -> None:
     """Print retrieval quality by direction."""
+    names = [f"{quality.query} → {quality.database}" for quality in directions]
     print_table(
         title,
         ("query → database", "queries / items", "codes", "chance", "Hamming", "asym.", "labels"),
         [
-            (
-                f"{quality.query} → {quality.database}",
-                f"{quality.n_queries:,} / {quality.n_items:,}",
-                quality.codes,
-                *(f"{value:.3f}" for value in (quality.chance, quality.hamming, quality.asymmetric, quality.any)),
-            )
-            for quality in directions
+            (name, f"{each.n_queries:,} / {each.n_items:,}", each.codes, *scores)
+            for name, each in zip(names, directions, strict=True)
+            for scores in [_decimals(each.chance, each.hamming, each.asymmetric, each.any)]
         ],
     )
     print_table(
         "Asymmetric ranking: nDCG@10, and the share of the first five results with exactly the query's labels",
         ("query → database", "nDCG@10", "exact"),
-        [
-            (f"{quality.query} → {quality.database}", f"{quality.ndcg:.3f}", f"{quality.exact:.3f}")
-            for quality in directions
-        ],
+        [(name, *_decimals(each.ndcg, each.exact)) for name, each in zip(names, directions, strict=True)],
     )
 
 
 def print_trials(trials: Sequence[Trial[Any]], n_draws: int = 1) -> None:
     """Print the options that were tried and those that were chosen."""
-    if trials:
-        samples = "" if n_draws == 1 else f", mean over {n_draws} samples"
-        n_items = max(trial.n_points for trial in trials)
-        print_table(
-            f"Trials on {n_items:,} items{samples}, measured on items held out of training",
-            ("setting", "option", "MAP", "nDCG@10", "exact", "seconds", ""),
-            [
-                (
-                    trial.setting,
-                    trial.option,
-                    *(f"{value:.3f}" for value in trial.scores),
-                    f"{trial.seconds:.1f}" if trial.seconds else "",
-                    "chosen" if trial.chosen else "",
-                )
-                for trial in trials
-            ],
-        )
+    if not trials:
+        return
+    samples = "" if n_draws == 1 else f", mean over {n_draws} samples"
+    n_items = max(trial.n_points for trial in trials)
+    print_table(
+        f"Trials on {n_items:,} items{samples}, measured on items held out of training",
+        ("setting", "option", "MAP", "nDCG@10", "exact", "seconds", ""),
+        [
+            (trial.setting, trial.option, *_decimals(*trial.scores), seconds, "chosen" if trial.chosen else "")
+            for trial in trials
+            for seconds in [f"{trial.seconds:.1f}" if trial.seconds else ""]
+        ],
+    )
 
 
 def print_calibration(reports: Sequence[CalibrationReport]) -> None:
@@ -135,18 +130,15 @@ def print_calibration(reports: Sequence[CalibrationReport]) -> None:
             "Calibration of the predicted probabilities",
             ("query", "item codes", "pairs", "relevant", "calibration error", "of the first ten", "Brier score"),
             [
-                (
-                    report.query,
-                    report.codes,
-                    f"{report.n_pairs:,}",
-                    *(
-                        f"{value:.3f}"
-                        for value in (report.share, report.calibration_error, report.first_ten, report.brier)
-                    ),
-                )
-                for report in reports
+                (each.query, each.codes, f"{each.n_pairs:,}", *errors)
+                for each in reports
+                for errors in [_decimals(each.share, each.calibration_error, each.first_ten, each.brier)]
             ],
         )
+
+
+def _decimals(*values: float) -> tuple[str, ...]:
+    return tuple(f"{value:.3f}" for value in values)
 
 
 def report(

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from dlfh._lazy import postpone_numpy_submodules
 from dlfh._terminal import plain
-from dlfh.cli.options import AsJson, Overwrite, parse_filters, parse_pairs
+from dlfh.cli.options import AsJson, Overwrite, argument, open_collection, option, parse_filters, parse_pairs
 from dlfh.cli.output import print_json, print_table
-from dlfh.errors import InputError
+from dlfh.errors import DLFHError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from dlfh.collection import Collection, SearchOptions
     from dlfh.collection.query import Query, SearchResult
 
 #: Characters of a text in a table.
 _WIDTH = 60
+
+_HELP = """\
+Type a text to search for it, or a command:
+  :image FILE         search by an image
+  :similar ID         find items similar to one of the collection
+  :query NAME=VALUE   search by a value of the modality NAME
+  :k N                number of items to return
+  :modalities NAME    modality to search, or all; alone, the default
+  :match NAME         codes, words or both; alone, the default
+  :ranking NAME       all, any, asymmetric or hamming; alone, the default
+  :details            show or hide Hamming distances, kinds of codes and ties
+  :quit               exit, as Ctrl-D does"""
 
 
 @dataclass
@@ -38,7 +53,6 @@ class SearchSession:
     details: bool = False
 
     def search(self, query: Query) -> SearchResult:
-        """Return the result of a query."""
         from dlfh.collection.query import issue_warnings
 
         results = self.collection.searcher.search([query], self.options)
@@ -48,33 +62,27 @@ class SearchSession:
     def answer(self, query: Query) -> None:
         """Search, and print and draw the result."""
         result = self.search(query)
-        n_missing = 0
-        if self.output is not None:
-            n_missing = self._draw(query, result, self.output)
-            self.overwrite = True
+        drawn = "" if self.output is None else self._draw(query, result, self.output)
         if self.as_json:
             print_json(result.to_dicts())
             return
-        self._print(result)
-        if self.output is not None:
-            _report_output(self.output, n_missing)
-
-    def _print(self, result: SearchResult) -> None:
         for note in result.notes:
             typer.echo(plain(note if note.endswith("?") else f"{note}."))
-        if not result:
+        if result:
+            names, rows = result.table(details=self.details, hidden=self.collection.encoder.image_modalities())
+            shown = [
+                [_shortened(cell) if name == "text" else cell for name, cell in zip(names, row, strict=True)]
+                for row in rows
+            ]
+            print_table("", names, shown, whole=("id",))
+        else:
             typer.echo("nothing found")
-            return
-        names, rows = result.table(details=self.details, hidden=self.collection.encoder.image_modalities())
-        shown = [
-            [_shortened(cell) if name == "text" else cell for name, cell in zip(names, row, strict=True)]
-            for row in rows
-        ]
-        print_table("", names, shown, whole=("id",))
+        if drawn:
+            typer.echo(drawn)
 
-    def _draw(self, query: Query, result: SearchResult, output: Path) -> int:
-        """Draw the images of the query and of the items found; return the number of missing ones."""
-        from dlfh.collection.pictures import write_answers
+    def _draw(self, query: Query, result: SearchResult, output: Path) -> str:
+        """Draw the images of the query and of the items found; return a message."""
+        from dlfh.collection.pictures import page_path, write_answers
 
         image, title = None, f"{query.kind}: {query.value}"
         if query.kind == "id":
@@ -82,77 +90,45 @@ class SearchSession:
             title = f"similar to {query.value}"
         elif query.kind == "image":
             image = Path(query.value)
-        return write_answers(self.collection, result, title, output, image=image, overwrite=self.overwrite)
+        n_missing = write_answers(self.collection, result, title, output, image=image, overwrite=self.overwrite)
+        self.overwrite = True
+        message = plain(f"images written to {output} and {page_path(output)}")
+        missing = "images are missing: their paths are relative to the collection, so move them together with it"
+        return message + (f"\n{n_missing} {missing}" if n_missing else "")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
 
 
 def search(
-    collection: Annotated[Path, typer.Argument(help="Folder of a collection.", show_default=False)],
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(help="Text to search for. Without a query, a prompt opens.", show_default=False),
-    ] = None,
-    image: Annotated[Path | None, typer.Option(help="Search by an image file.", show_default=False)] = None,
-    similar: Annotated[
-        str | None, typer.Option(metavar="ID", help="Find items similar to one of the collection.", show_default=False)
-    ] = None,
-    query: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="Search by a value of the modality NAME: a text, an image file, or a vector as FILE or FILE:VARIABLE.",
-            show_default=False,
-        ),
-    ] = None,
-    k: Annotated[int, typer.Option("-k", help="Number of items to return.")] = 10,
-    modalities: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Modality to search, or all; repeat for several. Default: the best on held-out items.",
-            show_default=False,
-        ),
-    ] = None,
-    match: Annotated[
-        str | None, typer.Option(help="codes, words or both. Default: the best on held-out items.", show_default=False)
-    ] = None,
-    ranking: Annotated[
-        str | None, typer.Option(help="all, any (by labels), asymmetric or hamming (by codes).", show_default=False)
-    ] = None,
-    literal: Annotated[
-        bool, typer.Option("--literal", help="Search for the text as it is: correct, replace and exclude nothing.")
-    ] = False,
-    hashed_only: Annotated[
-        bool, typer.Option("--hashed-only", help="Compare hashed codes only, so labelled items are not favoured.")
-    ] = False,
-    min_probability: Annotated[
-        float | None, typer.Option(help="Return only items that are at least this probable.", show_default=False)
-    ] = None,
-    radius: Annotated[
-        int | None,
-        typer.Option(help="Return all items within this Hamming distance instead of -k.", show_default=False),
-    ] = None,
-    ids: Annotated[
-        list[str] | None,
-        typer.Option(help="Search only the item with this id; repeat for several.", show_default=False),
-    ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Filter by labels and columns: NAME=VALUE, 'price<20', or JSON; repeat to combine.", show_default=False
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Draw the images found into this file (.png, .jpg), with a page (.html) beside it.",
-            show_default=False,
-        ),
-    ] = None,
+    collection: Path = argument("Folder of a collection."),
+    words: list[str] | None = argument("Text to search for. Without a query, a prompt opens.", default=None),
+    image: Path | None = option("Search by an image file."),
+    similar: str | None = option("Find items similar to one of the collection.", metavar="ID"),
+    query: str | None = option(
+        "Search by a value of the modality NAME: a text, an image file, or a vector as FILE or FILE:VARIABLE.",
+        metavar="NAME=VALUE",
+    ),
+    k: int = option("Number of items to return.", "-k", default=10),
+    modalities: list[str] | None = option(
+        "Modality to search, or all; repeat for several. Default: the best on held-out items."
+    ),
+    match: str | None = option("codes, words or both. Default: the best on held-out items."),
+    ranking: str | None = option("all, any (by labels), asymmetric or hamming (by codes)."),
+    literal: bool = option("Search for the text as it is: correct, replace and exclude nothing.", default=False),
+    hashed_only: bool = option("Compare hashed codes only, so labelled items are not favoured.", default=False),
+    min_probability: float | None = option("Return only items that are at least this probable."),
+    radius: int | None = option("Return all items within this Hamming distance instead of -k."),
+    ids: list[str] | None = option("Search only the item with this id; repeat for several."),
+    where: list[str] | None = option(
+        "Filter by labels and columns: NAME=VALUE, 'price<20', or JSON; repeat to combine."
+    ),
+    output: Path | None = option(
+        "Draw the images found into this file (.png, .jpg), with a page (.html) beside it.", "--output", "-o"
+    ),
     overwrite: Overwrite = False,
-    details: Annotated[
-        bool, typer.Option("--details", help="Show Hamming distances, kinds of codes and ties.")
-    ] = False,
+    details: bool = option("Show Hamming distances, kinds of codes and ties.", default=False),
     as_json: AsJson = False,
 ) -> None:
     """Search a collection by a text, an image, a vector, or one of its items.
@@ -178,17 +154,20 @@ def search(
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         postpone_numpy_submodules()
     from dlfh._persistence.outputs import check_not_input, check_outputs
-    from dlfh.cli.models import open_collection
     from dlfh.collection import SearchOptions
-    from dlfh.collection.query import Query
 
     text = " ".join(words) if words else None
-    n_queries = sum(value is not None for value in (text, image, similar, query))
-    if n_queries > 1:
-        raise InputError(f"expected one query (a text, --image, --similar or --query), got {n_queries}")
-    outputs = _outputs(output)
+    options = {"text": text, "--image": image, "--similar": similar, "--query": query}
+    queries = {name: value for name, value in options.items() if value is not None}
+    if len(queries) > 1:
+        raise InputError(f"expected one query (a text, --image, --similar or --query), got {len(queries)}")
+    outputs = []
+    if output is not None:
+        from dlfh.collection.pictures import page_path
+
+        outputs = [output, page_path(output)]
     check_outputs(outputs, [collection, image], overwrite=overwrite)
-    options = SearchOptions(
+    search_options = SearchOptions(
         k=k,
         modalities=modalities,
         match=match,
@@ -202,29 +181,24 @@ def search(
     with open_collection(collection) as opened:
         for path in outputs:
             if path.exists():
-                check_not_input(path, _image_files(opened))
-        session = SearchSession(opened, options, output, overwrite, as_json, details)
-        if text is not None:
-            session.answer(Query("text", text, literal=literal))
-        elif image is not None:
-            session.answer(Query("image", image))
-        elif similar is not None:
-            session.answer(Query("id", similar))
-        elif query is not None:
-            session.answer(named_query(opened, query, "--query"))
-        else:
-            from dlfh.cli.prompt import run_prompt
-
-            run_prompt(session)
+                check_not_input(path, (file for item in opened for file in opened.image_paths(item.metadata or {})))
+        session = SearchSession(opened, search_options, output, overwrite, as_json, details)
+        for name, value in queries.items():
+            session.answer(_query(opened, name, value, literal))
+        if not queries:
+            _run_prompt(session)
 
 
-def named_query(collection: Collection, pair: str, option: str) -> Query:
-    """Return the query of NAME=VALUE: a text, the path of an image, or the vector in a file."""
+def _query(collection: Collection, option: str, value: Any, literal: bool = False) -> Query:
+    """Return the query of an option or a command of the prompt: ``--query`` and ``:query`` take NAME=VALUE."""
     from dlfh.collection.query import Query
 
-    ((modality, value),) = parse_pairs([pair], option).items()
-    kind: Any = collection.encoder.featurizer(modality).takes.removesuffix("s")
-    return Query(kind, _read_vector(value) if kind == "vector" else value, modality)
+    kind: Any = option.lstrip(":-").replace("similar", "id")
+    if kind != "query":
+        return Query(kind, value, literal=literal)
+    ((modality, value),) = parse_pairs([value], option).items()
+    takes: Any = collection.encoder.featurizer(modality).takes.removesuffix("s")
+    return Query(takes, _read_vector(value) if takes == "vector" else value, modality)
 
 
 def _read_vector(value: str) -> Any:
@@ -238,29 +212,90 @@ def _read_vector(value: str) -> Any:
     return vectors
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
+def _run_prompt(session: SearchSession) -> None:
+    """Answer one query per line, from a prompt in a terminal or from a pipe, until the input ends.
 
-
-def _outputs(output: Path | None) -> list[Path]:
-    if output is None:
-        return []
-    from dlfh.collection.pictures import page_path
-
-    return [output, page_path(output)]
-
-
-def _image_files(collection: Collection) -> Iterator[Path]:
-    """Yield the image files of all items."""
-    for item in collection:
-        yield from collection.image_paths(item.metadata or {})
-
-
-def _report_output(output: Path, n_missing: int) -> None:
-    from dlfh.collection.pictures import page_path
-
-    typer.echo(plain(f"images written to {output} and {page_path(output)}"))
-    if n_missing:
+    An error is reported and the next line is read; after a pipe with errors, the exit code is 2. With ``--json`` each
+    line gets one line of output: a list of items, or an object with an error.
+    """
+    terminal = sys.stdin.isatty() and sys.stdout.isatty() and not session.as_json
+    if terminal:
+        collection = session.collection
         typer.echo(
-            f"{n_missing} images are missing: their paths are relative to the collection, so move them together with it"
+            plain(f"{collection.path}: {len(collection):,} items. Type a text to search for; :help, or Ctrl-D to exit.")
         )
+    n_errors = 0
+    for line in _lines(terminal):
+        if line == ":quit":
+            break
+        n_errors += not _run_line(session, line, terminal)
+    if n_errors and not terminal:
+        raise typer.Exit(2)
+
+
+def _lines(terminal: bool) -> Iterator[str]:
+    """Yield the lines of a terminal or a pipe that are not blank."""
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
+    if not terminal:
+        yield from filter(None, map(str.strip, sys.stdin))
+        return
+    with suppress(ImportError):  # adds line editing and history to input, where it is available
+        import readline  # noqa: F401
+    while True:
+        try:
+            line = input("? ").strip()
+        except EOFError:  # Ctrl-D
+            typer.echo()
+            return
+        if line:
+            yield line
+
+
+def _run_line(session: SearchSession, line: str, terminal: bool) -> bool:
+    """Answer a query or run a command; return whether it succeeded."""
+    try:
+        query = _parse_line(session, line)
+        if query is None:
+            return True
+        began = time.perf_counter()
+        if session.as_json:
+            print(json.dumps(session.search(query).to_dicts()))
+        else:
+            session.answer(query)
+        if terminal:
+            typer.echo(f"{1000 * (time.perf_counter() - began):.0f} ms")
+    except BrokenPipeError:
+        raise
+    except (DLFHError, OSError) as error:
+        message = " ".join(str(error).split())
+        if session.as_json:
+            print(json.dumps({"error": message}))
+        else:
+            print(plain(f"dlfh: {message}"), file=sys.stderr)
+        return False
+    finally:
+        sys.stdout.flush()  # a program may wait for this result before it sends the next query
+    return True
+
+
+def _parse_line(session: SearchSession, line: str) -> Query | None:
+    """Return the query in a line; None if the line is a command, which is run."""
+    if not line.startswith(":"):
+        return _query(session.collection, "text", line)
+    command, _, value = line.partition(" ")
+    value = value.strip()
+    if command in (":image", ":similar", ":query") and value:
+        return _query(session.collection, command, value)
+    if command == ":help":
+        typer.echo(_HELP)
+    elif command == ":details":
+        session.details = not session.details
+    elif command == ":k":
+        number: Any = int(value) if value.isdecimal() and len(value) < 10 else value
+        session.options = replace(session.options, k=number)
+    elif command in (":modalities", ":match", ":ranking"):
+        session.options = replace(session.options, **{command[1:]: value or None})  # type: ignore[arg-type]
+    else:
+        raise InputError(f"unknown command {line!r}: :help lists all commands")
+    return None

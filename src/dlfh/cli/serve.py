@@ -7,34 +7,23 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from dlfh.cli.options import CollectionFolder
+from dlfh.cli.options import CollectionFolder, option
 
 
 def serve(
     collection: CollectionFolder,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")] = 8000,
-    allow_host: Annotated[
-        list[str] | None, typer.Option(help="Host name that clients may use, besides localhost; repeatable.")
-    ] = None,
-    pictures: Annotated[
-        list[Path] | None,
-        typer.Option(
-            file_okay=False, help="Folder with pictures to show, besides the collection's own folder; repeatable."
-        ),
-    ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(help="File with the token that requests must carry. Default: $DLFH_TOKEN, or no token."),
-    ] = None,
-    writable: Annotated[
-        bool, typer.Option("--writable", help="Allow clients to add and remove items; requires a token.")
-    ] = False,
-    workers: Annotated[int | None, typer.Option(min=1, max=64, help="Number of search threads.")] = None,
+    host: str = option("Address to listen on; 0.0.0.0 accepts other machines.", default="127.0.0.1"),
+    port: int = option("Port to listen on; 0 picks a free one.", default=8000, min=0, max=65535),
+    allow_host: list[str] | None = option("Host name that clients may use, besides localhost; repeatable."),
+    pictures: list[Path] | None = option(
+        "Folder with pictures to show, besides the collection's own folder; repeatable.", file_okay=False
+    ),
+    token_file: Path | None = option(
+        "File with the token that requests must carry. Default: $DLFH_TOKEN, or no token."
+    ),
+    writable: bool = option("Allow clients to add and remove items; requires a token.", default=False),
+    workers: int | None = option("Number of search threads.", min=1, max=64),
 ) -> None:
     """Serve a collection over HTTP: a search page for browsers and a JSON API for programs.
 

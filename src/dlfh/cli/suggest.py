@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from dlfh.cli.options import AsJson, CollectionFolder, Overwrite, parse_filters
+from dlfh.cli.options import AsJson, CollectionFolder, Overwrite, open_collection, option, parse_filters
 from dlfh.cli.output import print_json, print_table
 
 #: Rows of the table on the terminal.
@@ -16,21 +15,12 @@ _MAX_SHOWN = 50
 
 def suggest(
     collection: CollectionFolder,
-    write: Annotated[
-        Path | None, typer.Option(help="Output file: .csv, .json or .parquet.", metavar="FILE", show_default=False)
-    ] = None,
-    precision: Annotated[float, typer.Option(help="Share of the suggestions that shall be right.")] = 0.8,
-    k: Annotated[int, typer.Option("-k", help="Maximum number of labels per item.")] = 10,
-    missing: Annotated[
-        bool, typer.Option("--missing", help="Also suggest labels that items seem to lack; no precision is promised.")
-    ] = False,
-    ids: Annotated[
-        list[str] | None, typer.Option(help="Only the item with this id; repeat for several.", show_default=False)
-    ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(help="Filter by columns: NAME=VALUE, 'price<20', or JSON; repeat to combine.", show_default=False),
-    ] = None,
+    write: Path | None = option("Output file: .csv, .json or .parquet.", metavar="FILE"),
+    precision: float = option("Share of the suggestions that shall be right.", default=0.8),
+    k: int = option("Maximum number of labels per item.", "-k", default=10),
+    missing: bool = option("Also suggest labels that items seem to lack; no precision is promised.", default=False),
+    ids: list[str] | None = option("Only the item with this id; repeat for several."),
+    where: list[str] | None = option("Filter by columns: NAME=VALUE, 'price<20', or JSON; repeat to combine."),
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -48,7 +38,6 @@ def suggest(
     $ dlfh suggest shop/ --missing --ids sku-17     [dim](also labels that seem to be missing)[/dim]
     """
     from dlfh._persistence.outputs import check_outputs, write_output
-    from dlfh.cli.models import open_collection
     from dlfh.collection.suggesting import check_suffix
 
     suffix = "" if write is None else check_suffix(write)

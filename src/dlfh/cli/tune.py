@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from dlfh._terminal import plain, plain_lines
 from dlfh.cli.bench import RunOptions, default_folder, resumable, split_words
-from dlfh.cli.options import ItemOptions, Overwrite, changed_options, flag, method_named, with_options
+from dlfh.cli.options import ItemOptions, Overwrite, argument, changed_options, flag, method_named, option
 from dlfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,67 +24,43 @@ _FOR_ITEMS = {"grid", "bits", "seeds", "validation_share", "size", "output", "ov
 class TuneItems(ItemOptions):
     """Options that select the data to tune on."""
 
-    source: Annotated[
-        Path | None,
-        typer.Argument(
-            help="Folder of images or table, as for `dlfh build`; or icons, a data set's name with --file, "
-            "generated:NAME, or an array file, as for `dlfh bench`.",
-            metavar="DATA",
-        ),
-    ] = None
+    source: Path | None = argument(
+        "Folder of images or table, as for `dlfh build`; or icons, a data set's name with --file, generated:NAME, or "
+        "an array file, as for `dlfh bench`.",
+        "DATA",
+        None,
+    )
 
 
 @dataclass(frozen=True)
 class TuneOptions(RunOptions):
     """Options of `dlfh tune`."""
 
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="File for the best settings; for vectors, a CSV file beside it lists the MAP of every candidate.",
-            show_default="printed; for vectors, tuned-METHOD.toml in the --cache folder",
-        ),
-    ] = None
-    grid: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-g",
-            "--grid",
-            help="Values to try: NAME=VALUE,...; repeatable.",
-            show_default="eight candidates per method",
-        ),
-    ] = None
-    bits: Annotated[int | None, typer.Option(help="Code length.", show_default="128; for vectors 32")] = None
-    seeds: Annotated[
-        int | None, typer.Option(help="Runs per candidate, each with different validation points.", show_default="3")
-    ] = None
-    protocol: Annotated[
-        str, typer.Option(help="Protocol whose MAP is compared: unseen, hashed, learned or unified.")
-    ] = "unseen"
-    validation_share: Annotated[
-        float | None, typer.Option(help="Share of the points to validate on.", show_default="1/3; for vectors 0.2")
-    ] = None
-    halving: Annotated[
-        str | None, typer.Option(help="Successive halving by max_iter, size or seeds, instead of a full grid.")
-    ] = None
-    size: Annotated[
-        int | None,
-        typer.Option(
-            min=2,
-            help="Number of items to try candidates on; for vectors, number of training points.",
-            show_default="1200; for vectors all",
-        ),
-    ] = None
+    output: Path | None = option(
+        "File for the best settings; for vectors, a CSV file beside it lists the MAP of every candidate.",
+        "--output",
+        "-o",
+        show_default="printed; for vectors, tuned-METHOD.toml in the --cache folder",
+    )
+    grid: list[str] | None = option(
+        "Values to try: NAME=VALUE,...; repeatable.", "-g", "--grid", show_default="eight candidates per method"
+    )
+    bits: int | None = option("Code length.", show_default="128; for vectors 32")
+    seeds: int | None = option("Runs per candidate, each with different validation points.", show_default="3")
+    protocol: str = option("Protocol whose MAP is compared: unseen, hashed, learned or unified.", default="unseen")
+    validation_share: float | None = option("Share of the points to validate on.", show_default="1/3; for vectors 0.2")
+    halving: str | None = option("Successive halving by max_iter, size or seeds, instead of a full grid.")
+    size: int | None = option(
+        "Number of items to try candidates on; for vectors, number of training points.",
+        min=2,
+        show_default="1200; for vectors all",
+    )
     overwrite: Overwrite = False
 
 
-@with_options(data=TuneItems, options=TuneOptions)
 def tune(
-    method: Annotated[
-        str, typer.Argument(help="Method, such as DLFH; several, comma-separated; or all.", metavar="METHOD")
-    ],
+    *,
+    method: str = argument("Method, such as DLFH; several, comma-separated; or all.", "METHOD"),
     data: TuneItems,
     options: TuneOptions,
 ) -> None:
@@ -129,8 +105,8 @@ def _is_raw(data: TuneItems) -> bool:
 
 def _tune_items(method: str, data: TuneItems, options: TuneOptions) -> None:
     from dlfh._persistence.outputs import check_outputs, write_output
+    from dlfh.cli.build import BuildSettings
     from dlfh.cli.output import print_trials
-    from dlfh.cli.settings import BuildSettings
     from dlfh.collection.choosing import HELD_OUT, MAX_ITEMS, N_BITS
     from dlfh.collection.tuning import tune_items
 

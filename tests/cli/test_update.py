@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dlfh.cli import main
-from dlfh.cli.sync import Watch
+from dlfh.cli.update import Watch
 from tests.cli.conftest import COLUMNS
 
 

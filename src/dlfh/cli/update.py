@@ -1,7 +1,7 @@
-"""`dlfh sync`: keep a collection up to date with a folder or a table.
+"""`dlfh add`, `dlfh remove` and `dlfh sync`: change the items of a collection.
 
-Changes are found by polling: file-system notifications are limited in number, and miss changes that other machines make
-to a shared folder. A poll costs one system call per file.
+`dlfh sync --watch` finds changes by polling: file-system notifications are limited in number, and miss changes that
+other machines make to a shared folder. A poll costs one system call per file.
 """
 
 from __future__ import annotations
@@ -12,17 +12,25 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from dlfh._terminal import plain
-from dlfh.cli.options import CollectionFolder, ItemOptions, OutputOptions, with_options
+from dlfh.cli.options import (
+    AsJson,
+    CollectionFolder,
+    ItemOptions,
+    OutputOptions,
+    argument,
+    image_files,
+    open_collection,
+    option,
+)
+from dlfh.cli.output import report
 from dlfh.errors import DLFHError, InputError
 
 if TYPE_CHECKING:
+    from dlfh.collection import Collection
     from dlfh.collection.changing import SyncResult
-    from dlfh.datasets import Items
 
 #: Maximum share of the time spent polling; large folders are polled less often.
 _MAX_BUSY_SHARE = 0.1
@@ -30,21 +38,81 @@ _MAX_BUSY_SHARE = 0.1
 _MAX_POLLS = 10
 
 
-@with_options(items=ItemOptions, options=OutputOptions)
-def sync(
+def add(
+    *,
     collection: CollectionFolder,
     items: ItemOptions,
     options: OutputOptions,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Report the changes without applying them.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Keep running and apply changes as they happen.")] = False,
-    interval: Annotated[float, typer.Option(help="Seconds between polls with --watch.")] = 2.0,
-    remove: Annotated[
-        bool, typer.Option("--remove/--no-remove", help="Whether to remove items that the source no longer has.")
-    ] = True,
-    max_removed: Annotated[float, typer.Option(help="Largest share of the items that may be removed at once.")] = 0.5,
-    rehash: Annotated[
-        bool, typer.Option("--rehash", help="Compare the content of every file, not just size and times.")
-    ] = False,
+    update: bool = option("Replace items whose id already exists.", default=False),
+) -> None:
+    """Add items to a collection. If an error occurs, none are added.
+
+    The model is not retrained. Items with labels are found like the training items, so name the label column if there
+    is one. Items without labels, or with labels that the model has not seen, are found by their content alone.
+
+    [b]Examples[/b]
+
+    $ dlfh add shop/ NEWPHOTOS/ --table new.csv --image file --text caption --labels tags
+
+    $ dlfh add shop/ NEWPHOTOS/ --table new.csv --image file --text caption --update
+    """
+    options.check([collection, *items.inputs()])
+    # Computing features takes long and needs no lock: others may write meanwhile.
+    with open_collection(collection, verbose=options.verbose) as opened:
+        new = items.read(opened.encoder.modalities_, outputs=[options.problem_file])
+        vectors = opened.encoder.featurize_items(new)
+    with open_collection(collection, writable=True) as opened:
+        n_before, n_learned_before = len(opened), _n_learned(opened)
+        n_replaced = int(opened.index.contains(new.ids).sum()) if new.named and update else 0
+        problems = opened.add(new, update=update, vectors=vectors)
+        n_items, n_learned = len(opened), _n_learned(opened) - n_learned_before
+    counts = {"items": n_items, "new": n_items - n_before, "replaced": n_replaced, "learned": n_learned}
+    options.report(
+        f"{collection}: {n_items:,} items; {n_items - n_before:,} added, {n_replaced:,} replaced, "
+        f"{n_learned:,} of them with known labels",
+        {"collection": str(collection), **counts},
+        [*new.problems, *problems],
+    )
+
+
+def _n_learned(collection: Collection) -> int:
+    """Return the number of items that have a learned code in any modality."""
+    import numpy as np
+
+    index = collection.index
+    return int(np.logical_or.reduce([index.states(name)[1] for name in collection.encoder.modalities_]).sum())
+
+
+def remove(
+    collection: CollectionFolder,
+    ids: list[str] = argument("Ids of the items to remove.", "ID"),
+    as_json: AsJson = False,
+) -> None:
+    """Remove items from a collection. If any id is unknown, nothing is removed.
+
+    [b]Example[/b]
+
+    $ dlfh remove shop/ sku-17 sku-18
+    """
+    with open_collection(collection, writable=True) as opened:
+        opened.remove(ids)
+        n_items = len(opened)
+    report(f"{collection}: {n_items:,} items", {"collection": str(collection), "items": n_items}, as_json=as_json)
+
+
+def sync(
+    *,
+    collection: CollectionFolder,
+    items: ItemOptions,
+    options: OutputOptions,
+    dry_run: bool = option("Report the changes without applying them.", default=False),
+    watch: bool = option("Keep running and apply changes as they happen.", default=False),
+    interval: float = option("Seconds between polls with --watch.", default=2.0),
+    remove: bool = option(
+        "Whether to remove items that the source no longer has.", "--remove/--no-remove", default=True
+    ),
+    max_removed: float = option("Largest share of the items that may be removed at once.", default=0.5),
+    rehash: bool = option("Compare the content of every file, not just size and times.", default=False),
 ) -> None:
     """Update a collection to match a folder or a table: add new items, update changed ones, remove missing ones.
 
@@ -59,8 +127,6 @@ def sync(
 
     $ dlfh sync shop/ PHOTOS/ --watch
     """
-    from dlfh.cli.models import open_collection
-
     if not interval > 0:
         raise InputError(f"--interval must be positive, got {interval:g}")
     if not 0 <= max_removed <= 1:
@@ -68,19 +134,19 @@ def sync(
     options.check([collection, *items.inputs()])
     if watch:
         options = replace(options, overwrite=True)  # each round replaces the list of problems
-    image_files: list[Path] = []
+    files: list[Path] = []
 
     def sync_once() -> SyncResult:
         with open_collection(collection, verbose=options.verbose) as opened:
             read = items.read(opened.encoder.modalities_, outputs=[options.problem_file])
-            image_files[:] = _files(read)
+            files[:] = image_files(read)
             synced = opened.sync(read, remove=remove, max_removed=max_removed, dry_run=True, rehash=rehash)
         if synced.changed and not dry_run:  # take the write lock only now
             with open_collection(collection, writable=True, verbose=options.verbose) as opened:
                 synced = opened.sync(read, remove=remove, max_removed=max_removed)
         return synced
 
-    def report(synced: SyncResult) -> None:
+    def show(synced: SyncResult) -> None:
         counts = {name: value for name, value in asdict(synced).items() if name != "problems"}
         options.report(
             f"{collection}: {synced}" + (" (dry run: nothing was changed)" if dry_run else ""),
@@ -89,24 +155,19 @@ def sync(
         )
         sys.stdout.flush()
 
-    watcher = Watch(lambda: [*items.inputs(), *_images_in(items), *image_files], interval) if watch else None
+    watcher = Watch(lambda: [*items.inputs(), *_images_in(items), *files], interval) if watch else None
     if watcher is not None:
         watcher.poll()  # before reading, so that later changes are noticed
-    report(sync_once())
+    show(sync_once())
     while watcher is not None:
         watcher.wait()
         try:
             synced = sync_once()
             if synced.changed:
-                report(synced)
+                show(synced)
         except DLFHError as error:  # a missing source or another writer may be temporary
             print(plain(f"dlfh: {error}"), file=sys.stderr, flush=True)
             watcher.reset()
-
-
-def _files(items: Items) -> list[Path]:
-    lists = (values for values in items.modalities.values() if isinstance(values, list))
-    return [value for values in lists for value in values if isinstance(value, Path)]
 
 
 def _images_in(items: ItemOptions) -> Iterator[Path]:
