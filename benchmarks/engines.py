@@ -29,7 +29,7 @@ from dlfh import DLFH, Collection, Encoder
 from dlfh.collection import shortlist
 from dlfh.datasets import load_dataset, read_items
 from dlfh.index import ApproximateSearch, Index
-from dlfh.index.faiss_index import KINDS
+from dlfh.index.approximate import KINDS
 
 K, N_QUERIES, N_NEAR, BLOCK, ROUNDS = 10, 20, 200, 50_000, 3
 FILTERS = {"1 %": {"price": {"<": 1}}, "50 %": {"price": {"<": 50}}}

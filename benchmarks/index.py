@@ -30,7 +30,7 @@ from dlfh import DLFH
 from dlfh.codes import unpack
 from dlfh.datasets import make_paired
 from dlfh.index import ApproximateSearch, Index
-from dlfh.index.faiss_index import KINDS
+from dlfh.index.approximate import KINDS
 
 N_ITEMS, N_BITS = 1_000_000, 64
 Rows = list[tuple[str, str]]

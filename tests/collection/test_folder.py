@@ -17,7 +17,7 @@ from dlfh import DLFH, Collection, Encoder
 from dlfh.datasets import Items
 from dlfh.errors import InputError, ModelError, StorageError
 from dlfh.features import BagOfWords
-from dlfh.index.engines import parse_address
+from dlfh.index.engines.address import parse_address
 
 
 @pytest.fixture(scope="module")

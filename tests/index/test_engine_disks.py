@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from dlfh import Index, StorageError
-from dlfh.index.engines import milvus, parse_address
+from dlfh.index.engines import milvus
+from dlfh.index.engines.address import parse_address
 from tests.index.engines import killed_writer, place_of, postgres_server, random_codes
 
 pytestmark = pytest.mark.faults

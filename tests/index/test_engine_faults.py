@@ -20,7 +20,7 @@ import pytest
 
 from dlfh import Index, InputError, StorageError
 from dlfh.index import ApproximateSearch
-from dlfh.index.engines import parse_address
+from dlfh.index.engines.address import parse_address
 from tests.index.engines import killed_writer, place_of, random_codes
 
 pytestmark = pytest.mark.faults

@@ -247,7 +247,7 @@ def assert_few_parts(index: Index) -> None:
     sizes = [len(part) for part in parts_of(index)]
     assert all(size >= 1.5 * following for size, following in itertools.pairwise(sizes))  # O(log n) segments
     for part in parts_of(index):
-        assert part.n_removed <= len(part.segment) / 4
+        assert len(part.segment) - len(part) <= len(part.segment) / 4
 
 
 class IndexMachine(RuleBasedStateMachine):

@@ -389,7 +389,10 @@ def test_verify_checks_more_than_opening(
 
 def test_verify_checks_the_metadata_of_each_item(folder: Path, model: PlainIndex) -> None:
     reseal(folder, "metadata checksums", assign(5, 1))
-    with Index.open(folder) as index, pytest.raises(StorageError, match="has damaged metadata of 'ïd 5'"):
+    with (
+        Index.open(folder) as index,
+        pytest.raises(StorageError, match="is not valid: the metadata of 'ïd 5' are damaged"),
+    ):
         index.verify()
 
 

@@ -19,7 +19,7 @@ from dlfh._persistence.format_version import version_problem
 from dlfh._persistence.model_folder import holds_model
 from dlfh.errors import InputError, ModelError, StorageError
 from dlfh.index import Index
-from dlfh.index.engines import ENGINES, is_address, parse_address
+from dlfh.index.engines.address import ENGINES, is_address, parse_address
 
 _CARD = "collection.json"
 _FORMAT = "dlfh-collection"

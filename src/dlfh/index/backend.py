@@ -14,10 +14,8 @@ import numpy as np
 from dlfh._arrays import Array, Codes, Floats, Integers, Mask
 from dlfh._validation import check_integer
 from dlfh.errors import InputError
-from dlfh.index.hits import Hits
-from dlfh.index.items import Item
-from dlfh.index.segment import Segment
-from dlfh.index.strings import Strings
+from dlfh.index.items import Hits, Item
+from dlfh.index.segment import Segment, Strings
 from dlfh.index.where import Where
 
 
@@ -103,20 +101,13 @@ class Backend(Protocol):
     def __len__(self) -> int: ...
 
 
-def check_new(ids: Strings | Sequence[str], known: Mask) -> None:
-    """Raise `InputError` if an id is known."""
-    if known.any():
-        raise InputError(f"id {_text(ids[int(np.argmax(known))])!r} is already in the index: use put to replace it")
-
-
-def check_known(ids: Strings | Sequence[str], known: Mask) -> None:
-    """Raise `InputError` unless all ids are known."""
-    if not known.all():
-        raise InputError(f"id {_text(ids[int(np.argmin(known))])!r} is not in the index")
-
-
-def _text(identifier: str | bytes) -> str:
-    return identifier if isinstance(identifier, str) else identifier.decode()
+def check_known(ids: Strings | Sequence[str], known: Mask, *, expected: bool = True) -> None:
+    """Raise `InputError` unless all ids are known or, if ``expected`` is False, none is."""
+    wrong = np.flatnonzero(known != expected)
+    if len(wrong):
+        name = ids[int(wrong[0])]
+        problem = "is not in the index" if expected else "is already in the index: use put to replace it"
+        raise InputError(f"id {(name if isinstance(name, str) else name.decode())!r} {problem}")
 
 
 def check_options(kind: str, options: dict[str, int], defaults: dict[str, int]) -> dict[str, int]:

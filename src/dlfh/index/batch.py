@@ -7,14 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from dlfh._arrays import Array, Floats, Mask
+from dlfh._arrays import Array, Codes, Floats, Mask
 from dlfh._validation import raise_if_masked, shown
 from dlfh.codes import n_bytes
 from dlfh.errors import InputError
-from dlfh.index.segment import ABSENT, HASHED, LEARNED, Segment
-from dlfh.index.strings import Strings
+from dlfh.index.segment import ABSENT, HASHED, LEARNED, Segment, Strings
+from dlfh.index.where import has_surrogates
 
 #: The search kernels add up 3 per bit in 16 bits.
 MAX_BITS = 16_384
@@ -26,7 +25,7 @@ def check_modalities(modalities: Any) -> tuple[str, ...]:
         raise InputError(f"modalities must be a list of strings, got {shown(modalities)}")
     names = (modalities,) if isinstance(modalities, str) else tuple(modalities)
     for name in names:
-        if not isinstance(name, str) or not name or _utf8(name) is None:
+        if not isinstance(name, str) or not name or has_surrogates(name):
             raise InputError(f"modalities must be non-empty strings, got {shown(name)}")
     if not names:
         raise InputError("an index needs at least one modality")
@@ -35,15 +34,12 @@ def check_modalities(modalities: Any) -> tuple[str, ...]:
     return names
 
 
-def _utf8(value: str) -> bytes | None:
-    try:
-        return value.encode()
-    except UnicodeEncodeError:
-        return None
-
-
-def check_ids(ids: Any) -> list[bytes]:
+def check_ids(ids: Any) -> Strings:
     """Return ids as UTF-8; raise `InputError` if one is not valid."""
+    return Strings.of(_encoded(ids))
+
+
+def _encoded(ids: Any) -> list[bytes]:
     if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
         raise InputError(f"ids must be a list of strings, got {type(ids).__name__}")
     encoded = []
@@ -85,7 +81,7 @@ def check_positions(positions: Any) -> list[int]:
     return found
 
 
-def check_packed(codes: Any, n_bits: int, name: str) -> npt.NDArray[np.uint8]:
+def check_packed(codes: Any, n_bits: int, name: str) -> Codes:
     """Return packed codes of ``n_bits`` bits as a matrix; a single code may be one-dimensional."""
     packed = _as_array(codes, name)
     if packed.ndim == 1 and packed.dtype == np.uint8:
@@ -138,7 +134,7 @@ def _as_double(matrix: Array) -> Floats:
     return matrix.astype(np.float64)
 
 
-def as_codes(queries: Array) -> npt.NDArray[np.uint8]:
+def as_codes(queries: Array) -> Codes:
     """Return checked queries as packed codes, by the signs of projections."""
     if queries.ndim == 3:
         raise InputError("score tables rank all items of an index in memory or in a folder: this search needs codes")
@@ -149,7 +145,7 @@ def make_segment(
     ids: Any, codes: Any, learned: Any, metadata: Any, present: Any, n_bits: int, modalities: tuple[str, ...]
 ) -> Segment:
     """Check the arguments of `Index.add`, and return them as a segment."""
-    names = check_ids(ids)
+    names = _encoded(ids)
     check_distinct(names)
     n = len(names)
     if not isinstance(codes, Mapping):
@@ -170,7 +166,7 @@ def make_segment(
         if len(values) != n:
             raise InputError(f"modality {name!r} has {len(values)} codes, but there are {n} ids")
         exists = _flags((present or {}).get(name, True), n, f"present of modality {name!r}")
-        flags, argument = (learned, "learned")
+        flags, argument = learned, "learned"
         if isinstance(learned, Mapping):
             flags, argument = learned.get(name, False), f"learned of modality {name!r}"
         states[m] = np.where(exists, np.where(_flags(flags, n, argument), LEARNED, HASHED), ABSENT)
@@ -178,7 +174,7 @@ def make_segment(
     without = np.flatnonzero((states == ABSENT).all(axis=0))
     if len(without):
         raise InputError(f"item {names[without[0]].decode()!r} has no code in any modality")
-    return Segment.of(Strings.of(names), states, tuple(columns), _metadata(metadata, n))
+    return Segment.of(Strings.of(names), states, columns, _metadata(metadata, n))
 
 
 def _flags(value: Any, n: int, name: str) -> Mask:
@@ -188,9 +184,9 @@ def _flags(value: Any, n: int, name: str) -> Mask:
     return np.broadcast_to(flags, n)
 
 
-def _metadata(metadata: Any, n: int) -> Strings | None:
+def _metadata(metadata: Any, n: int) -> Strings:
     if metadata is None:
-        return None
+        return Strings.empty(n)
     if isinstance(metadata, (str, bytes, Mapping)) or not isinstance(metadata, Iterable):
         raise InputError(f"metadata must be a list of dicts or Nones, got {type(metadata).__name__}")
     texts = [_as_json(value, row) for row, value in enumerate(metadata)]

@@ -24,12 +24,11 @@ from dlfh.index.batch import (
     check_queries,
     make_segment,
 )
-from dlfh.index.engines import create_engine, is_address, open_engine
-from dlfh.index.hits import Hits
-from dlfh.index.items import Item
+from dlfh.index.engines.address import create_engine, is_address, open_engine
+from dlfh.index.items import Hits, Item
 from dlfh.index.local import LocalBackend
-from dlfh.index.segment import ABSENT, LEARNED, STATES
-from dlfh.index.strings import Strings
+from dlfh.index.segment import ABSENT, HASHED, LEARNED, STATES, Strings
+from dlfh.index.store import Store
 from dlfh.index.where import Where, parse_where
 
 Ranking = Literal["hamming", "asymmetric"]
@@ -113,7 +112,7 @@ class Index:
         n_bits, names = check_integer(n_bits, "n_bits", 1, MAX_BITS), check_modalities(modalities)
         if is_address(place):
             return cls.__new__(cls)._use(create_engine(str(place), n_bits, names))
-        return cls.__new__(cls)._use(LocalBackend.create(Path(place), n_bits, names))
+        return cls.__new__(cls)._use(LocalBackend(n_bits, names, Store.create(Path(place), n_bits, names)))
 
     @classmethod
     def open(cls, place: str | os.PathLike[str], *, writable: bool = False, verify: bool = True) -> Self:
@@ -143,7 +142,8 @@ class Index:
         """
         if is_address(place):
             return cls.__new__(cls)._use(open_engine(str(place)))
-        return cls.__new__(cls)._use(LocalBackend.open(Path(place), writable=writable, verify=verify))
+        store = Store.open(Path(place), writable=writable, verify=verify)
+        return cls.__new__(cls)._use(LocalBackend(store.manifest.n_bits, store.manifest.modalities, store))
 
     @property
     def folder(self) -> Path | None:
@@ -227,8 +227,7 @@ class Index:
 
     def remove(self, ids: Sequence[str]) -> None:
         """Remove items: all of them or, if an id is not in the index, none."""
-        names = Strings.of(check_ids(ids))
-        self._open_backend().remove(names)
+        self._open_backend().remove(check_ids(ids))
 
     def compact(self) -> None:
         """Rewrite all items as one segment, without those that were removed, to make searches faster.
@@ -325,8 +324,7 @@ class Index:
 
     def get(self, identifier: str) -> Item:
         """Return the item with the given id."""
-        name = Strings.of(check_ids([identifier]))
-        item = self._open_backend().get(name)
+        item = self._open_backend().get(check_ids([identifier]))
         if item is None:
             raise InputError(f"id {identifier!r} is not in the index")
         return item
@@ -349,14 +347,11 @@ class Index:
 
     def contains(self, ids: Sequence[str]) -> Mask:
         """Return which of the given ids are in the index."""
-        names = Strings.of(check_ids(ids))
-        return self._open_backend().find(names) >= 0
+        return self._open_backend().find(check_ids(ids)) >= 0
 
     def count(self, modality: str, state: str | None = None) -> int:
         """Return the number of items that have a code in a modality, or that are in a state there."""
-        states = tuple(number for number in range(len(STATES)) if number != ABSENT)
-        if state is not None:
-            states = (STATES.index(check_choice(state, "state", STATES)),)
+        states = (LEARNED, HASHED) if state is None else (STATES.index(check_choice(state, "state", STATES)),)
         return self._open_backend().count(self._column(modality), states)
 
     def matches(self, where: Mapping[str, Any]) -> Mask:
@@ -387,10 +382,9 @@ class Index:
     def __contains__(self, identifier: object) -> bool:
         backend = self._open_backend()
         try:
-            name = Strings.of(check_ids([identifier]))
+            return bool(backend.find(check_ids([identifier]))[0] >= 0)
         except InputError:  # not a valid id
             return False
-        return bool(backend.find(name)[0] >= 0)
 
     def __repr__(self) -> str:
         place = f"in {self.folder}" if self.folder else f"at {self.address}" if self.address else "in memory"
@@ -428,7 +422,7 @@ class Index:
         """
         if ids is None:
             return self._open_backend().positions()
-        names = Strings.of(check_ids(ids))
+        names = check_ids(ids)
         positions = self._open_backend().find(names)
         check_known(names, positions >= 0)
         return positions
@@ -490,4 +484,4 @@ class Index:
 
 
 def _scope(ids: Sequence[str] | None, where: Mapping[str, Any] | None) -> tuple[Strings | None, Where | None]:
-    return None if ids is None else Strings.of(check_ids(ids)), None if where is None else parse_where(where)
+    return None if ids is None else check_ids(ids), None if where is None else parse_where(where)

@@ -10,41 +10,27 @@ import numpy as np
 
 from dlfh._arrays import Array, Codes, Floats, Integers, Mask
 from dlfh.errors import StorageError
-from dlfh.index import changes, nearest
-from dlfh.index.backend import ApproximateIndex, Request, check_known, check_new
+from dlfh.index import nearest
+from dlfh.index.backend import ApproximateIndex, Backend, Request, check_known
 from dlfh.index.batch import as_codes
-from dlfh.index.hits import Hits
-from dlfh.index.items import Item
-from dlfh.index.segment import Segment
-from dlfh.index.snapshot import Column, Part, Snapshot
+from dlfh.index.items import Hits, Item
+from dlfh.index.segment import Segment, Strings
+from dlfh.index.snapshot import Column, Parts, Snapshot, append, compact, remove
 from dlfh.index.store import Store
-from dlfh.index.strings import Strings
 from dlfh.index.where import Where
 
 
-class LocalBackend:
-    """Items in memory, or in the folder of a store. Implements `Backend`."""
+class LocalBackend(Backend):
+    """Items in memory, or in the folder of a store."""
+
+    address = None
 
     def __init__(self, n_bits: int, modalities: tuple[str, ...], store: Store | None = None) -> None:
         self.n_bits = n_bits
         self.modalities = modalities
         self._store = store
         self._writing = threading.RLock()
-        self.state: str | None = None
         self._snapshot: Snapshot | None = self._snapshot_of(() if store is None else store.parts)
-
-    @classmethod
-    def create(cls, folder: Path, n_bits: int, modalities: tuple[str, ...]) -> LocalBackend:
-        """Create an empty index in a new or empty folder."""
-        return cls(n_bits, modalities, Store.create(folder, n_bits, modalities))
-
-    @classmethod
-    def open(cls, folder: Path, *, writable: bool, verify: bool) -> LocalBackend:
-        """Open the index in a folder."""
-        store = Store.open(folder, writable=writable, verify=verify)
-        return cls(store.manifest.n_bits, store.manifest.modalities, store)
-
-    address = None
 
     @property
     def folder(self) -> Path | None:
@@ -53,6 +39,10 @@ class LocalBackend:
     @property
     def identity(self) -> str | None:
         return None if self._store is None else self._store.manifest.identity
+
+    @property
+    def state(self) -> str | None:
+        return self._state
 
     @property
     def writable(self) -> bool:
@@ -89,27 +79,30 @@ class LocalBackend:
 
     def write(self, segment: Segment, *, replace: bool) -> None:
         with self._writing:
-            snapshot = self._writable()
-            found = snapshot.find_rows(segment.ids)
-            known = np.logical_or.reduce([np.zeros(len(segment), bool), *(rows >= 0 for rows in found)])
+            parts, found, known = self._find_rows(segment.ids)
             if not replace:
-                check_new(segment.ids, known)
-            parts = snapshot.parts
+                check_known(segment.ids, known, expected=False)
             if known.any():
-                parts = changes.remove(parts, [rows[rows >= 0] for rows in found], self.n_bits)
+                parts = remove(parts, found)
             if len(segment):
-                self._commit(changes.append(parts, segment, self.n_bits))
+                self._commit(append(parts, segment))
 
     def remove(self, ids: Strings) -> None:
         with self._writing:
-            snapshot = self._writable()
-            check_known(ids, snapshot.find(ids) >= 0)
-            rows = [rows[rows >= 0] for rows in snapshot.find_rows(ids)]
-            self._commit(changes.remove(snapshot.parts, rows, self.n_bits))
+            parts, found, known = self._find_rows(ids)
+            check_known(ids, known)
+            self._commit(remove(parts, found))
+
+    def _find_rows(self, ids: Strings) -> tuple[Parts, list[Integers], Mask]:
+        """Return the parts, if they may be changed, the rows of the given ids in each, and which ids exist."""
+        snapshot = self._writable()
+        found = snapshot.find_rows(ids)
+        known = np.logical_or.reduce([np.zeros(len(ids), bool), *(rows >= 0 for rows in found)])
+        return snapshot.parts, [rows[rows >= 0] for rows in found], known
 
     def compact(self) -> None:
         with self._writing:
-            self._commit(changes.compact(self._writable().parts, self.n_bits))
+            self._commit(compact(self._writable().parts))
 
     # Searches
 
@@ -135,18 +128,19 @@ class LocalBackend:
     def distances(self, request: Request, positions: Integers | None) -> Floats:
         snapshot, column = self._searched(request)
         if positions is None:
-            n_items, rows, codes_by_byte = len(snapshot), column.positions, column.by_byte
+            n_items, places, codes_by_byte = len(snapshot), column.positions, column.by_byte
         else:
-            n_items, (rows, codes_by_byte) = len(positions), column.find(positions)
+            places, rows = column.find(positions)
+            n_items, codes_by_byte = len(positions), np.ascontiguousarray(column.codes[rows].T)
         distances = nearest.distances_to_all(request.queries, codes_by_byte)
-        if rows is None:
+        if places is None:
             return distances
         spread = np.full((len(request.queries), n_items), np.inf)
-        spread[:, rows] = distances
+        spread[:, places] = distances
         return spread
 
     def approximate(self, column: int, kind: str, options: dict[str, int], n_jobs: int | None) -> ApproximateIndex:
-        from dlfh.index.faiss_index import FaissIndex  # exact searches do not need it
+        from dlfh.index.approximate import FaissIndex  # exact searches do not need it
 
         snapshot = self._current()
         return FaissIndex(snapshot, snapshot.column(column), kind, options, n_jobs)
@@ -190,8 +184,8 @@ class LocalBackend:
 
     # Inside
 
-    def _snapshot_of(self, parts: tuple[Part, ...]) -> Snapshot:
-        self.state = None if self._store is None else self._store.manifest.state
+    def _snapshot_of(self, parts: Parts) -> Snapshot:
+        self._state = None if self._store is None else self._store.manifest.state
         return Snapshot(parts, self.n_bits)
 
     def _current(self) -> Snapshot:
@@ -205,7 +199,7 @@ class LocalBackend:
             self._store.check_writable()
         return snapshot
 
-    def _commit(self, parts: tuple[Part, ...]) -> None:
+    def _commit(self, parts: Parts) -> None:
         if self._store is None:
             self._snapshot = self._snapshot_of(parts)
             return
@@ -228,4 +222,4 @@ class LocalBackend:
 
 
 def _hits(snapshot: Snapshot, column: Column, distances: Array, rows: Integers) -> Hits:
-    return Hits(distances, column.positions_of(rows), column.learned[rows], snapshot)
+    return Hits(distances, column.positions_of(rows), column.learned[rows], snapshot.ids_at)

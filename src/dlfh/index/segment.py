@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dlfh import _kernels
 from dlfh._arrays import Codes, Integers
 from dlfh.errors import StorageError
-from dlfh.index.fields import Fields
 from dlfh.index.items import Item
-from dlfh.index.strings import HashTable, Strings
+from dlfh.index.where import Fields
 
 #: States of an item in a modality, as numbers and as names.
 ABSENT, LEARNED, HASHED = 0, 1, 2
@@ -25,28 +25,114 @@ STATES = ("absent", "learned", "hashed")
 
 
 @dataclass(frozen=True)
+class Strings:
+    """Byte strings; string i is ``blob[offsets[i]:offsets[i + 1]]``."""
+
+    offsets: Integers
+    blob: npt.NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, strings: Sequence[bytes]) -> Strings:
+        lengths = itertools.chain((0,), map(len, strings))
+        offsets = np.fromiter(lengths, np.int64, len(strings) + 1).cumsum()
+        return cls(offsets, np.frombuffer(b"".join(strings), np.uint8))
+
+    @classmethod
+    def empty(cls, n: int) -> Strings:
+        return cls(np.broadcast_to(np.int64(0), n + 1), np.empty(0, np.uint8))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> bytes:
+        return self.blob[self.offsets.item(row) : self.offsets.item(row + 1)].tobytes()
+
+    def __iter__(self) -> Iterator[bytes]:
+        blob = np.ascontiguousarray(self.blob).data
+        return (bytes(blob[start:stop]) for start, stop in itertools.pairwise(self.offsets.tolist()))
+
+    def take(self, rows: Integers) -> Strings:
+        """Return the strings in the given rows."""
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(np.diff(self.offsets)[rows], out=offsets[1:])
+        blob = np.empty(offsets[-1], np.uint8)
+        _kernels.gather_strings(self.offsets, self.blob, rows, offsets, blob)
+        return Strings(offsets, blob)
+
+    @classmethod
+    def concatenate(cls, several: Iterable[Strings]) -> Strings:
+        parts = list(several)
+        ends = np.cumsum([0, *(part.offsets[-1] for part in parts)])
+        offsets = [part.offsets[:-1] + start for part, start in zip(parts, ends, strict=False)]
+        return cls(np.concatenate([*offsets, ends[-1:]]), np.concatenate([part.blob for part in parts]))
+
+    def find_duplicate(self) -> bytes | None:
+        """Return a string that occurs twice, or None."""
+        hashes = self.hashes()
+        order = np.argsort(hashes, kind="stable")
+        equal = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
+        pairs = zip(order[equal].tolist(), order[equal + 1].tolist(), strict=True)
+        return next((self[first] for first, second in pairs if self[first] == self[second]), None)
+
+    def hashes(self) -> npt.NDArray[np.uint64]:
+        """Return the 64-bit FNV-1a hash of each string."""
+        values = np.empty(len(self), np.uint64)
+        _kernels.hash_strings(self.offsets, self.blob, values)
+        return values
+
+
+@dataclass(frozen=True)
+class HashTable:
+    """Sorted hashes of strings and their rows: a dictionary that can be mapped from a file."""
+
+    hashes: npt.NDArray[np.uint64]
+    rows: npt.NDArray[np.uint32]
+
+    @classmethod
+    def of(cls, strings: Strings) -> HashTable:
+        hashes = strings.hashes()
+        order = np.argsort(hashes, kind="stable")
+        return cls(hashes[order], order.astype(np.uint32))
+
+    def find(self, strings: Strings, keys: Strings) -> Integers:
+        """Return the row of each key in ``strings``, or -1."""
+        found = np.empty(len(keys), np.int64)
+        stored = (self.hashes, self.rows, strings.offsets, strings.blob)
+        _kernels.find_strings(*stored, keys.hashes(), keys.offsets, keys.blob, found, 0, len(keys))
+        return found
+
+
+@dataclass(frozen=True)
 class Segment:
     """Items in the order in which they were added.
 
     ``states[m, i]`` is the state of item i in modality m, and ``codes[m]`` has the codes of the items that have one, in
-    order. ``metadata`` are JSON texts, empty for items without metadata, or None if no item has any.
-    ``metadata_checksums`` cover id and text, so that items can be checked one by one.
+    order. ``metadata`` are JSON texts, empty for items without metadata. ``checksums`` cover id and text, so that items
+    can be checked one by one; None if no item has metadata.
     """
 
     ids: Strings
     table: HashTable
     states: Codes
     codes: tuple[Codes, ...]
-    metadata: Strings | None
-    metadata_checksums: npt.NDArray[np.uint32] | None
+    metadata: Strings
+    checksums: npt.NDArray[np.uint32] | None
 
     @classmethod
-    def of(cls, ids: Strings, states: Codes, codes: tuple[Codes, ...], metadata: Strings | None) -> Segment:
+    def of(
+        cls,
+        ids: Strings,
+        states: Codes,
+        codes: Iterable[Codes],
+        metadata: Strings,
+        checksums: npt.NDArray[np.uint32] | None = None,
+    ) -> Segment:
         """Create a segment from items with distinct ids."""
-        if metadata is None or not len(metadata.blob):
-            return cls(ids, HashTable.of(ids), states, codes, None, None)
-        checksums = np.fromiter(map(metadata_checksum, ids, metadata), np.uint32, len(ids))
-        return cls(ids, HashTable.of(ids), states, codes, metadata, checksums)
+        if not len(metadata.blob):
+            metadata, checksums = Strings.empty(len(ids)), None
+        elif checksums is None:
+            checksums = _checksums(ids, metadata)
+        return cls(ids, HashTable.of(ids), states, tuple(codes), metadata, checksums)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -62,7 +148,7 @@ class Segment:
     @cached_property
     def fields(self) -> Fields:
         """The values that filters compare."""
-        return Fields(len(self), self._all_metadata)
+        return Fields(len(self), self.all_metadata)
 
     def items(self, rows: Integers, modalities: tuple[str, ...]) -> Iterator[Item]:
         """Yield the items in the given rows; their metadata are compared with their checksums."""
@@ -75,14 +161,14 @@ class Segment:
                 named[name] = STATES[state]
                 if state != ABSENT:
                     codes[name] = values[place[i]].copy()
-            if self.metadata is not None and self.metadata_checksums is not None:
-                metadata = _parse_metadata(self.ids[row], self.metadata[row], self.metadata_checksums.item(row))
+            if self.checksums is not None:
+                metadata = _parse_metadata(self.ids[row], self.metadata[row], self.checksums.item(row))
             yield Item(self.ids[row].decode(), metadata, codes, named)
 
-    def _all_metadata(self) -> Iterable[dict[str, Any] | None]:
-        if self.metadata is None or self.metadata_checksums is None:
+    def all_metadata(self) -> Iterable[dict[str, Any] | None]:
+        if self.checksums is None:
             return itertools.repeat(None, len(self))
-        return map(_parse_metadata, self.ids, self.metadata, self.metadata_checksums.tolist())
+        return map(_parse_metadata, self.ids, self.metadata, self.checksums.tolist())
 
     def take(self, rows: Integers) -> Segment:
         """Return a segment with the given rows, in that order."""
@@ -91,33 +177,27 @@ class Segment:
         for old, new, values in zip(self.states, states, self.codes, strict=True):
             place = np.cumsum(old != ABSENT) - 1
             codes.append(values[place[rows[new != ABSENT]]])
-        metadata, checksums = self.metadata, self.metadata_checksums
-        if metadata is not None and checksums is not None:
-            metadata, checksums = metadata.take(rows), checksums[rows]
         ids = self.ids.take(rows)
-        return Segment(ids, HashTable.of(ids), states, tuple(codes), metadata, checksums)
+        if self.checksums is None:
+            return Segment.of(ids, states, codes, Strings.empty(len(rows)))
+        return Segment.of(ids, states, codes, self.metadata.take(rows), self.checksums[rows])
 
     @classmethod
     def concatenate(cls, segments: Sequence[Segment]) -> Segment:
         """Return one segment with the items of several, whose ids are distinct."""
         if len(segments) == 1:
             return segments[0]
-        ids = Strings.concatenate(segment.ids for segment in segments)
-        states = np.concatenate([segment.states for segment in segments], axis=1)
-        codes = tuple(np.concatenate(columns) for columns in zip(*(segment.codes for segment in segments), strict=True))
-        if all(segment.metadata is None for segment in segments):
-            return cls(ids, HashTable.of(ids), states, codes, None, None)
-        filled = [segment._filled_metadata() for segment in segments]
-        metadata = Strings.concatenate(texts for texts, _ in filled)
-        checksums = np.concatenate([checksums for _, checksums in filled])
-        return cls(ids, HashTable.of(ids), states, codes, metadata, checksums)
-
-    def _filled_metadata(self) -> tuple[Strings, npt.NDArray[np.uint32]]:
-        if self.metadata is not None and self.metadata_checksums is not None:
-            return self.metadata, self.metadata_checksums
-        checksums = (metadata_checksum(identifier, b"") for identifier in self.ids)
-        empty = Strings(np.zeros(len(self) + 1, np.int64), np.empty(0, np.uint8))
-        return empty, np.fromiter(checksums, np.uint32, len(self))
+        checksums = None
+        if any(segment.checksums is not None for segment in segments):
+            known = ((segment, segment.checksums) for segment in segments)
+            checksums = np.concatenate([_checksums(s.ids, s.metadata) if sums is None else sums for s, sums in known])
+        return cls.of(
+            Strings.concatenate(segment.ids for segment in segments),
+            np.concatenate([segment.states for segment in segments], axis=1),
+            map(np.concatenate, zip(*(segment.codes for segment in segments), strict=True)),
+            Strings.concatenate(segment.metadata for segment in segments),
+            checksums,
+        )
 
     def find(self, ids: Strings) -> Integers:
         """Return the row of each id, or -1."""
@@ -129,10 +209,15 @@ def metadata_checksum(identifier: bytes, text: bytes) -> int:
     return zlib.crc32(text, zlib.crc32(identifier))
 
 
+def _checksums(ids: Strings, metadata: Strings) -> npt.NDArray[np.uint32]:
+    return np.fromiter(map(metadata_checksum, ids, metadata), np.uint32, len(ids))
+
+
 def _parse_metadata(identifier: bytes, text: bytes, checksum: int) -> dict[str, Any] | None:
     try:
-        if metadata_checksum(identifier, text) == checksum:
-            return json.loads(text.decode()) if text else None
+        metadata = json.loads(text.decode()) if text else None
+        if metadata_checksum(identifier, text) == checksum and (not text or isinstance(metadata, dict)):
+            return metadata
     except (ValueError, RecursionError):
         pass
     raise StorageError(f"the metadata of {identifier.decode()!r} are damaged")

@@ -8,7 +8,6 @@ which determine the offsets of all sections, and the checksums (CRC-32). Nothing
 from __future__ import annotations
 
 import functools
-import json
 import math
 import mmap
 import os
@@ -27,8 +26,7 @@ from dlfh._persistence.files import open_regular, replace_file
 from dlfh.codes import n_bytes
 from dlfh.errors import StorageError
 from dlfh.index.manifest import RemovedRecord, SegmentRecord
-from dlfh.index.segment import ABSENT, STATES, Segment, metadata_checksum
-from dlfh.index.strings import HashTable, Strings
+from dlfh.index.segment import ABSENT, STATES, HashTable, Segment, Strings
 
 ALIGNMENT = 64
 #: Larger files are mapped, so that a large index opens quickly and processes share its memory.
@@ -76,19 +74,15 @@ def _file_size(record: SegmentRecord, n_bits: int) -> int:
 
 
 def _arrays(segment: Segment) -> list[Array]:
-    arrays: list[Array] = [*segment.codes, segment.states, segment.ids.offsets, segment.ids.blob]
-    arrays += [segment.table.hashes, segment.table.rows]
-    if segment.metadata is not None and segment.metadata_checksums is not None and len(segment.metadata.blob):
-        arrays += [segment.metadata.offsets, segment.metadata_checksums, segment.metadata.blob]
-    return arrays
+    ids, table, metadata = segment.ids, segment.table, segment.metadata
+    arrays: list[Array] = [*segment.codes, segment.states, ids.offsets, ids.blob, table.hashes, table.rows]
+    return arrays if segment.checksums is None else [*arrays, metadata.offsets, segment.checksums, metadata.blob]
 
 
 def write_segment(folder: Path, segment: Segment, n_bits: int) -> SegmentRecord:
     """Write a segment to a new file."""
-    metadata_bytes = 0 if segment.metadata is None else len(segment.metadata.blob)
-    counts = tuple(map(len, segment.codes))
-    name = f"segment-{secrets.token_hex(8)}.dlfh"
-    record = SegmentRecord(name, len(segment), counts, len(segment.ids.blob), metadata_bytes, ())
+    name, counts = f"segment-{secrets.token_hex(8)}.dlfh", tuple(map(len, segment.codes))
+    record = SegmentRecord(name, len(segment), counts, len(segment.ids.blob), len(segment.metadata.blob), ())
     sections = sections_of(record, n_bits)
     stored = [
         np.ascontiguousarray(array, section.dtype).reshape(-1).view(np.uint8)
@@ -105,8 +99,12 @@ def write_segment(folder: Path, segment: Segment, n_bits: int) -> SegmentRecord:
     return replace(record, checksums=tuple(zlib.crc32(array.data) for array in stored))
 
 
-def read_segment(folder: Path, record: SegmentRecord, n_bits: int, *, verify: bool) -> Segment:
-    """Read or map a segment, and check that it is safe to use; with ``verify``, also compare checksums."""
+def read_segment(folder: Path, record: SegmentRecord, n_bits: int, *, verify: bool, deeply: bool = False) -> Segment:
+    """Read or map a segment, and check that it is safe to use.
+
+    verify: Compare checksums, except that of the metadata, which have their own.
+    deeply: Compare this one too, and check the bytes between sections.
+    """
     sections = sections_of(record, n_bits)
     content = _content(folder, record.file, _file_size(record, n_bits))
     if len(record.checksums) != len(sections) or content[:ALIGNMENT].tobytes() != _HEADER:
@@ -114,8 +112,10 @@ def read_segment(folder: Path, record: SegmentRecord, n_bits: int, *, verify: bo
     arrays, start = {}, ALIGNMENT
     for section, checksum in zip(sections, record.checksums, strict=True):
         raw = content[start : start + section.size]
-        if verify and section.name != "metadata" and zlib.crc32(raw.data) != checksum:
+        if verify and (deeply or section.name != "metadata") and zlib.crc32(raw.data) != checksum:
             raise _damaged(folder, record.file, f"does not match its checksum ({section.name})")
+        if deeply and content[start + section.size : start + section.padded].any():
+            raise _damaged(folder, record.file, f"has bytes between its sections (after {section.name})")
         arrays[section.name] = raw.view(section.dtype).reshape(section.shape)
         start += section.padded
     segment = Segment(
@@ -123,7 +123,7 @@ def read_segment(folder: Path, record: SegmentRecord, n_bits: int, *, verify: bo
         HashTable(arrays["id hashes"], arrays["rows of id hashes"]),
         arrays["states"],
         tuple(arrays[f"codes {m}"] for m in range(len(record.codes))),
-        Strings(arrays["metadata offsets"], arrays["metadata"]) if record.metadata_bytes else None,
+        Strings(arrays["metadata offsets"], arrays["metadata"]) if "metadata" in arrays else Strings.empty(record.rows),
         arrays.get("metadata checksums"),
     )
     _check_structure(segment, folder, record.file)
@@ -133,8 +133,9 @@ def read_segment(folder: Path, record: SegmentRecord, n_bits: int, *, verify: bo
 def _check_structure(segment: Segment, folder: Path, file: str) -> None:
     """Check all values that index memory, and that ids are valid UTF-8."""
     ids = segment.ids
-    if not all(strings is None or _well_formed(strings) for strings in (ids, segment.metadata)):
-        raise _damaged(folder, file, "has offsets out of range")
+    for offsets, blob in ((ids.offsets, ids.blob), (segment.metadata.offsets, segment.metadata.blob)):
+        if offsets[0] != 0 or offsets[-1] != len(blob) or (offsets[1:] < offsets[:-1]).any():
+            raise _damaged(folder, file, "has offsets out of range")
     if (ids.offsets[1:] == ids.offsets[:-1]).any():
         raise _damaged(folder, file, "has an empty id")
     try:
@@ -151,11 +152,6 @@ def _check_structure(segment: Segment, folder: Path, file: str) -> None:
             raise _damaged(folder, file, "has states that do not match its codes")
 
 
-def _well_formed(strings: Strings) -> bool:
-    offsets = strings.offsets
-    return bool(offsets[0] == 0 and offsets[-1] == len(strings.blob) and (offsets[1:] >= offsets[:-1]).all())
-
-
 def check_sizes(folder: Path, record: SegmentRecord, n_bits: int) -> None:
     """Check the sizes of the files of a segment."""
     sizes = {record.file: _file_size(record, n_bits)}
@@ -165,9 +161,9 @@ def check_sizes(folder: Path, record: SegmentRecord, n_bits: int) -> None:
         _check_size(os.stat(folder / name).st_size, size, name, folder)
 
 
-def check_checksums(segment: Segment, record: SegmentRecord, n_bits: int) -> None:
+def check_checksums(segment: Segment, record: SegmentRecord) -> None:
     """Check all checksums of a segment, so that damaged data are not copied with new checksums."""
-    sections = sections_of(record, n_bits)
+    sections = sections_of(record, 8 * segment.codes[0].shape[1])
     for section, array, checksum in zip(sections, _arrays(segment), record.checksums, strict=True):
         if zlib.crc32(array.reshape(-1).view(np.uint8).data) != checksum:
             raise StorageError(f"the index is damaged: {record.file} does not match its checksum ({section.name})")
@@ -175,11 +171,12 @@ def check_checksums(segment: Segment, record: SegmentRecord, n_bits: int) -> Non
 
 def check_deeply(folder: Path, record: SegmentRecord, n_bits: int) -> Segment:
     """Read a segment and check every byte of its file and the consistency of its sections."""
-    segment = read_segment(folder, record, n_bits, verify=True)
-    _check_padding(folder, record, n_bits)
-    if segment.metadata is not None and zlib.crc32(segment.metadata.blob.data) != record.checksums[-1]:
-        raise _damaged(folder, record.file, "does not match its checksum (metadata)")
-    _check_metadata(segment, folder, record.file)
+    segment = read_segment(folder, record, n_bits, verify=True, deeply=True)
+    try:
+        for _ in segment.all_metadata():
+            pass
+    except StorageError as error:
+        raise _damaged(folder, record.file, f"is not valid: {error}") from None
     table = HashTable.of(segment.ids)
     if not np.array_equal(table.hashes, segment.table.hashes) or not np.array_equal(table.rows, segment.table.rows):
         raise _damaged(folder, record.file, "has a hash table that does not match its ids")
@@ -189,29 +186,6 @@ def check_deeply(folder: Path, record: SegmentRecord, n_bits: int) -> Segment:
     if any((codes[:, -1] & unused).any() for codes in segment.codes):
         raise _damaged(folder, record.file, f"has codes of more than {n_bits} bits")
     return segment
-
-
-def _check_padding(folder: Path, record: SegmentRecord, n_bits: int) -> None:
-    content = _content(folder, record.file, _file_size(record, n_bits))
-    start = ALIGNMENT
-    for section in sections_of(record, n_bits):
-        if content[start + section.size : start + section.padded].any():
-            raise _damaged(folder, record.file, f"has bytes between its sections (after {section.name})")
-        start += section.padded
-
-
-def _check_metadata(segment: Segment, folder: Path, file: str) -> None:
-    """Check that the metadata of each item match their checksum and are a JSON object."""
-    if segment.metadata is None or segment.metadata_checksums is None:
-        return
-    for row, checksum in enumerate(segment.metadata_checksums.tolist()):
-        identifier, text = segment.ids[row], segment.metadata[row]
-        try:
-            valid = metadata_checksum(identifier, text) == checksum and (not text or isinstance(json.loads(text), dict))
-        except (ValueError, RecursionError):
-            valid = False
-        if not valid:
-            raise _damaged(folder, file, f"has damaged metadata of {identifier.decode()!r}")
 
 
 def write_removed(folder: Path, removed: Mask) -> RemovedRecord:

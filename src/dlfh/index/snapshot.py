@@ -1,10 +1,15 @@
-"""The items of an index at one moment: segments without their removed rows."""
+"""The items of an index at one moment, as segments without their removed rows, and what changes make of them.
+
+New items become a new segment at the end, and removed rows are marked. Neighbouring segments are merged so that each
+is larger than the next by a constant factor. So an index of n items has O(log n) segments, and an item is copied
+O(log n) times on average, whatever the sequence of changes.
+"""
 
 from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -16,9 +21,17 @@ from dlfh._arrays import Codes, Integers, Mask
 from dlfh.codes import as_words, n_bytes
 from dlfh.index.items import Item
 from dlfh.index.manifest import SegmentRecord
-from dlfh.index.segment import ABSENT, LEARNED, Segment
-from dlfh.index.strings import Strings
+from dlfh.index.segment import ABSENT, LEARNED, Segment, Strings
+from dlfh.index.segment_file import check_checksums
 from dlfh.index.where import Where
+
+#: A part is merged with the next unless it is larger by this factor ...
+_MIN_RATIO = 1.5
+#: ... and then with those before that are not larger by this factor. The difference between the two factors bounds the
+#: cost of copying: many items must be added or removed before a merged part is merged again.
+_MERGED_RATIO = 2
+#: A segment is rewritten when a smaller share of its rows is left.
+_MIN_LIVE = 0.75
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +47,6 @@ class Part:
         """The rows that are not removed; None if no row is."""
         return None if self.removed is None else np.flatnonzero(~self.removed)
 
-    @property
-    def n_removed(self) -> int:
-        return len(self.segment) - len(self)
-
     def __len__(self) -> int:
         return len(self.segment) if self.live is None else len(self.live)
 
@@ -47,9 +56,52 @@ class Part:
         removed[rows] = True
         return Part(self.segment, removed, None if self.record is None else replace(self.record, removed=None))
 
-    def cleaned(self) -> Segment:
-        """Return a segment without the removed rows."""
-        return self.segment if self.live is None else self.segment.take(self.live)
+    def live_codes(self, column: int) -> Codes:
+        codes = self.segment.codes[column]
+        if self.removed is None:
+            return codes
+        rows = self.segment.code_rows[column]
+        return codes[~(self.removed if rows is None else self.removed[rows])]
+
+
+Parts = tuple[Part, ...]
+
+
+def append(parts: Parts, segment: Segment) -> Parts:
+    """Return the parts with a segment of new items at the end."""
+    return _merged([*parts, Part(segment)])
+
+
+def remove(parts: Parts, rows: list[Integers]) -> Parts:
+    """Return the parts without the given rows of each."""
+    left = [part.without(gone) if len(gone) else part for part, gone in zip(parts, rows, strict=True)]
+    sparse = [len(part) < _MIN_LIVE * len(part.segment) for part in left]
+    return _merged([_merge([part]) if few else part for part, few in zip(left, sparse, strict=True) if len(part)])
+
+
+def compact(parts: Parts) -> Parts:
+    """Return a single part without removed rows, or none."""
+    return parts if not parts or (len(parts) == 1 and parts[0].removed is None) else (_merge(parts),)
+
+
+def _merged(parts: list[Part]) -> Parts:
+    for last in range(len(parts) - 1, 0, -1):
+        if last < len(parts) and len(parts[last - 1]) < _MIN_RATIO * len(parts[last]):
+            first, size = last - 1, len(parts[last - 1]) + len(parts[last])
+            while first and len(parts[first - 1]) < _MERGED_RATIO * size:
+                first -= 1
+                size += len(parts[first])
+            parts[first : last + 1] = [_merge(parts[first : last + 1])]
+    return tuple(parts)
+
+
+def _merge(parts: Sequence[Part]) -> Part:
+    for part in parts:
+        if part.record is not None:
+            check_checksums(part.segment, part.record)
+    return Part(
+        Segment.concatenate([part.segment if part.live is None else part.segment.take(part.live) for part in parts])
+    )
 
 
 @dataclass(frozen=True)
@@ -81,27 +133,24 @@ class Column:
         """The transposed codes, shape (bytes, n)."""
         return np.ascontiguousarray(self.codes.T)
 
+    def find(self, positions: Integers) -> tuple[Integers, Integers]:
+        """Return the indices of those of ``positions`` that have a code, and the rows of these codes."""
+        if self.positions is None:
+            return np.arange(len(positions)), positions
+        rows = np.minimum(np.searchsorted(self.positions, positions), max(len(self) - 1, 0))
+        found = np.flatnonzero(self.positions[rows] == positions) if len(self) else np.empty(0, np.int64)
+        return found, rows[found]
+
     def select(self, positions: Integers) -> Column:
         """Return the column of the items at the given positions that have a code."""
-        chosen = np.unique(positions)
-        if self.positions is None:
-            return Column(self.codes[chosen], chosen, self.learned[chosen])
-        chosen = np.intersect1d(chosen, self.positions, assume_unique=True)
-        rows = np.searchsorted(self.positions, chosen)
-        return Column(self.codes[rows], chosen, self.learned[rows])
+        return self._take(self.find(np.unique(positions))[1])
 
     def within(self, mask: Mask) -> Column:
         """Return the column of the items in a mask over all positions."""
-        rows = np.flatnonzero(mask if self.positions is None else mask[self.positions])
-        return Column(self.codes[rows], self.positions_of(rows), self.learned[rows])
+        return self._take(np.flatnonzero(mask if self.positions is None else mask[self.positions]))
 
-    def find(self, positions: Integers) -> tuple[Integers, Codes]:
-        """Return the indices of those of ``positions`` that have a code, and the transposed codes."""
-        if self.positions is None:
-            return np.arange(len(positions)), np.ascontiguousarray(self.codes[positions].T)
-        rows = np.minimum(np.searchsorted(self.positions, positions), max(len(self) - 1, 0))
-        found = np.flatnonzero(self.positions[rows] == positions) if len(self) else np.empty(0, np.int64)
-        return found, np.ascontiguousarray(self.codes[rows[found]].T)
+    def _take(self, rows: Integers) -> Column:
+        return Column(self.codes[rows], self.positions_of(rows), self.learned[rows])
 
     def positions_of(self, rows: Integers) -> Integers:
         return rows if self.positions is None else self.positions[rows]
@@ -111,7 +160,7 @@ class Column:
 class Snapshot:
     """Items by position, in the order in which they were added, starting at 0."""
 
-    parts: tuple[Part, ...]
+    parts: Parts
     n_bits: int
     _columns: dict[int, Column] = field(default_factory=dict)
     _lock: Any = field(default_factory=threading.Lock)
@@ -137,9 +186,8 @@ class Snapshot:
         """Yield the items at the given positions."""
         return (item for segment, rows in self._locate(positions) for item in segment.items(rows, modalities))
 
-    def ids_at(self, positions: npt.ArrayLike) -> list[str]:
+    def ids_at(self, places: Integers) -> list[str]:
         """Return the ids at the given positions."""
-        places = np.asarray(positions, np.int64)
         if len(self.parts) == 1 and self.parts[0].live is None:  # a compact index
             ids = self.parts[0].segment.ids
             return [ids[row].decode() for row in places.tolist()]
@@ -195,17 +243,5 @@ class Snapshot:
         states = self.states_of(column)
         present = states != ABSENT
         positions = None if present.all() else np.flatnonzero(present)
-        codes = [self._live_codes(part, column) for part in self.parts]
-        gathered = (
-            codes[0] if len(codes) == 1 else np.concatenate([np.empty((0, n_bytes(self.n_bits)), np.uint8), *codes])
-        )
-        return Column(gathered, positions, states[present] == LEARNED)
-
-    @staticmethod
-    def _live_codes(part: Part, column: int) -> Codes:
-        codes = part.segment.codes[column]
-        if part.removed is None:
-            return codes
-        rows = part.segment.code_rows[column]
-        removed = part.removed if rows is None else part.removed[rows]
-        return codes[~removed]
+        codes = [part.live_codes(column) for part in self.parts] or [np.empty((0, n_bytes(self.n_bits)), np.uint8)]
+        return Column(codes[0] if len(codes) == 1 else np.concatenate(codes), positions, states[present] == LEARNED)

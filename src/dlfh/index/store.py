@@ -26,9 +26,9 @@ import numpy as np
 from dlfh._persistence.files import Lock, create_folder, identity_of, read_regular, remove_leftovers, try_lock
 from dlfh.errors import StorageError
 from dlfh.index.manifest import FILE_NAME, MANIFEST, Manifest, is_current, read_manifest, write_manifest
+from dlfh.index.segment import Strings
 from dlfh.index.segment_file import check_deeply, check_sizes, read_removed, read_segment, write_removed, write_segment
 from dlfh.index.snapshot import Part
-from dlfh.index.strings import Strings
 
 Result = TypeVar("Result")
 

@@ -1,17 +1,23 @@
-"""Addresses of databases, and how they are shown without passwords."""
+"""Addresses of databases: how an index is created or opened there, and how they are shown without passwords."""
 
 from __future__ import annotations
 
 import os
 import re
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
-from dlfh.errors import InputError
+from dlfh.errors import InputError, StorageError
+
+if TYPE_CHECKING:
+    from dlfh.index.engines.engine import Engine
 
 #: Prefixes of addresses, and their engines.
 ENGINES = {"postgresql://": "postgresql", "postgres://": "postgresql", "duckdb:": "duckdb", "milvus:": "milvus"}
+_CLASSES = {"duckdb": "duckdb.DuckEngine", "postgresql": "postgres.PostgresEngine", "milvus": "milvus.MilvusEngine"}
 
 _DEFAULT_NAME, _NAME = "dlfh", re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 #: Connection parameters of PostgreSQL that are secret.
@@ -52,6 +58,26 @@ class Address:
 def is_address(text: object) -> bool:
     """Return whether a value is the address of a database, as opposed to a folder."""
     return isinstance(text, str) and text.startswith(tuple(ENGINES))
+
+
+def create_engine(text: str, n_bits: int, modalities: tuple[str, ...]) -> Engine:
+    """Create an empty index at an address."""
+    address = parse_address(text)
+    return _class_of(address).create(address, n_bits, modalities)
+
+
+def open_engine(text: str) -> Engine:
+    """Open the index at an address."""
+    address = parse_address(text)
+    if address.file is not None and not address.file.exists():
+        raise StorageError(f"there is no index at {address.shown}: no such file")
+    return _class_of(address).open(address)
+
+
+def _class_of(address: Address) -> type[Engine]:
+    module, name = _CLASSES[address.engine].split(".")
+    found: type[Engine] = getattr(import_module(f"dlfh.index.engines.{module}"), name)
+    return found
 
 
 def parse_address(text: str) -> Address:

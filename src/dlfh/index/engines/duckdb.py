@@ -125,32 +125,26 @@ class DuckEngine(SqlEngine):
         return f"SELECT count(*) > 0 FROM duckdb_tables() WHERE table_name = '{name}' AND {_STORED}"
 
     def _create_tables(self, cursor: Any) -> None:
-        for table, columns in {self._about: _ABOUT, **self._columns()}.items():
+        for table, columns in self._columns().items():
             cursor.execute(f"CREATE TABLE {table} ({columns})")
 
     def _columns(self) -> dict[str, str]:
-        """Return the columns of the tables of items and values."""
+        """Return the columns of each table."""
         columns = ["number BIGINT NOT NULL", "id VARCHAR NOT NULL", "metadata VARCHAR"]
         for column in range(len(self.modalities)):
             columns.append(f"state{column} UTINYINT NOT NULL")
             columns += [f"{word} UBIGINT" for word in self._code_columns(column)]
         typed = ", ".join(f"{name} {sql}" for name, (_, sql) in _VALUE_COLUMNS.items())
         values = f"number BIGINT NOT NULL, name VARCHAR NOT NULL, {typed}"
-        return {self._table: ", ".join(columns), self._values: values}
+        return {self._about: _ABOUT, self._table: ", ".join(columns), self._values: values}
 
-    def _check_description(self) -> None:
-        self._check_columns({self._about: _ABOUT})
-
-    def _check_tables(self) -> None:
-        self._check_columns(self._columns())
-
-    def _check_columns(self, tables: dict[str, str]) -> None:
-        """Raise `StorageError` unless tables are as we create them: no views, no generated columns, no constraints."""
+    def _check_stored(self, tables: Sequence[str]) -> None:
+        columns = self._columns()
         query = "SELECT table_name, sql FROM duckdb_tables() WHERE "
         with self._errors(), self._connection.cursor() as cursor:
             stored = dict(cursor.execute(query + _STORED).fetchall())
-            for table, columns in tables.items():
-                cursor.execute(f"CREATE OR REPLACE TEMPORARY TABLE dlfh_expected ({columns})")
+            for table in tables:  # no views, no generated columns, no constraints
+                cursor.execute(f"CREATE OR REPLACE TEMPORARY TABLE dlfh_expected ({columns[table]})")
                 ((_, expected),) = cursor.execute(f"{query} temporary AND table_name = 'dlfh_expected'").fetchall()
                 cursor.execute("DROP TABLE temp.dlfh_expected")
                 name = table.strip('"')

@@ -7,41 +7,30 @@ increases in the order in which items were added and stays with the item.
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from dlfh._arrays import Array, Codes, Floats, Integers, Mask
+from dlfh._arrays import Codes, Floats, Integers, Mask
 from dlfh._persistence.format_version import version_problem
 from dlfh._validation import check_integer, shown
 from dlfh.codes import as_words, n_bytes
 from dlfh.errors import InputError, StorageError
 from dlfh.index import nearest
-from dlfh.index.backend import ApproximateIndex, Request, check_known, check_new
+from dlfh.index.backend import ApproximateIndex, Backend, Request, check_known
 from dlfh.index.batch import MAX_BITS, as_codes, check_modalities
 from dlfh.index.engines.address import Address
-from dlfh.index.hits import Hits
-from dlfh.index.items import Item
-from dlfh.index.segment import ABSENT, LEARNED, STATES, Segment
-from dlfh.index.strings import Strings
+from dlfh.index.items import Hits, Item
+from dlfh.index.segment import ABSENT, LEARNED, STATES, Segment, Strings
 from dlfh.index.where import Where, all_values
 
 #: Version of the tables.
 FORMAT = 1
 #: Default length of a shortlist: this many times ``k``, and at least this many items.
 _SHORTLIST_FACTOR, _MIN_SHORTLIST = 5, 200
-
-
-class About(NamedTuple):
-    """The stored description of an index, not yet checked."""
-
-    format: Any
-    n_bits: Any
-    modalities: Any
 
 
 class Row(NamedTuple):
@@ -67,29 +56,31 @@ class Match(NamedTuple):
 
     number: int
     id: str
-    distance: int
+    distance: float
     state: int
 
 
 class Scope(NamedTuple):
-    """The items that a search may find: those with the given numbers that match the filter (None: all)."""
+    """The items that a search may find: those with a code in a column, these numbers, and this filter (None: all)."""
 
+    column: int
     numbers: list[int] | None
     where: Where | None
 
 
-class Engine(ABC):
-    """Items in a database. Implements `Backend`."""
+class Engine(Backend):
+    """Items in a database."""
 
-    n_bits: int
-    modalities: tuple[str, ...]
-    #: Without passwords.
-    address: str
     folder = None
+    n_bits = 0  # until it is read from the database
+    modalities: tuple[str, ...] = ()
 
-    @abstractmethod
     def __init__(self, address: Address) -> None:
-        """Connect to a database."""
+        self._address, self._name = address, address.name
+
+    @property
+    def address(self) -> str:
+        return self._address.shown
 
     @classmethod
     def create(cls, address: Address, n_bits: int, modalities: tuple[str, ...]) -> Self:
@@ -108,12 +99,13 @@ class Engine(ABC):
             about = engine._read_about()
             if about is None:
                 raise StorageError(f"there is no index at {engine.address}")
-            problem = version_problem(about.format, FORMAT)
+            version, n_bits, modalities = about
+            problem = version_problem(version, FORMAT)
             if problem is not None:
                 raise StorageError(f"the index at {engine.address} {problem}")
             try:
-                engine.n_bits = check_integer(about.n_bits, "n_bits", 1, MAX_BITS)
-                engine.modalities = check_modalities(about.modalities)
+                engine.n_bits = check_integer(n_bits, "n_bits", 1, MAX_BITS)
+                engine.modalities = check_modalities(modalities)
             except InputError as error:
                 raise engine._damaged(str(error)) from None
             engine._check_tables()
@@ -129,39 +121,19 @@ class Engine(ABC):
 
     # Each database implements these.
 
-    @property
-    @abstractmethod
-    def identity(self) -> str: ...
-
-    @property
-    @abstractmethod
-    def state(self) -> str: ...
-
-    @property
-    @abstractmethod
-    def closed(self) -> bool: ...
-
-    @abstractmethod
-    def close(self) -> None: ...
-
-    @abstractmethod
-    def drop(self) -> None: ...
-
     @abstractmethod
     def _create(self) -> None:
         """Create the tables and store the description of the index."""
 
     @abstractmethod
-    def _read_about(self) -> About | None:
-        """Return the stored description of the index, or None if the index does not exist."""
+    def _read_about(self) -> tuple[Any, Any, Any] | None:
+        """Return the stored format, code length and modalities, not yet checked; None if the index does not exist."""
 
     def _check_tables(self) -> None:
         """Raise `StorageError` if the tables of an opened index are not those that `create` creates."""
-        return
 
     def _check(self, row: Row) -> None:
         """Raise `InputError` if the database cannot store a row."""
-        return
 
     @abstractmethod
     def _write(self, rows: list[Row], *, replace: bool) -> None:
@@ -172,7 +144,7 @@ class Engine(ABC):
         """Delete items, all or none."""
 
     @abstractmethod
-    def _nearest(self, column: int, code: bytes, limit: int | None, radius: int | None, scope: Scope) -> list[Match]:
+    def _nearest(self, scope: Scope, code: bytes, limit: int | None, radius: int | None) -> list[Match]:
         """Return the nearest items by Hamming distance and number: at most ``limit``, or all within ``radius``."""
 
     @abstractmethod
@@ -256,21 +228,21 @@ class Engine(ABC):
             numbers = np.unique(positions).tolist()
             if not numbers:
                 return [[] for _ in codes]
-        scope = Scope(numbers, request.where)
-        return [self._nearest(request.column, code.tobytes(), limit, radius, scope) for code in codes]
+        scope = Scope(request.column, numbers, request.where)
+        return [self._nearest(scope, code.tobytes(), limit, radius) for code in codes]
 
     def _reranked(self, request: Request, found: list[list[Match]], k: int) -> Hits:
         numbers = sorted({match.number for matches in found for match in matches})
         codes = {row.number: row.codes[request.column] or b"" for row in self._rows(numbers)}
-        distances, best = [], []
+        best = []
         for projection, matches in zip(request.queries, found, strict=True):
             # Another writer may have removed items between the two reads.
             left = sorted((match for match in matches if match.number in codes), key=lambda match: match.number)
             words = as_words(self._matrix([codes[match.number] for match in left]))
-            weighted, rows = nearest.nearest_by_weight(projection[None], words, k, 1)
-            distances.append(weighted[0])
-            best.append([left[row] for row in rows[0].tolist()])
-        return hits_of(best, distances)
+            (weighted,), (rows,) = nearest.nearest_by_weight(projection[None], words, k, 1)
+            pairs = zip(rows.tolist(), weighted.tolist(), strict=True)
+            best.append([left[row]._replace(distance=distance) for row, distance in pairs])
+        return hits_of(best, np.float64)
 
     def distances(self, request: Request, positions: Integers | None) -> Floats:
         numbers = None if positions is None else positions.tolist()
@@ -338,9 +310,8 @@ class Engine(ABC):
 
 
 def check_names(ids: Sequence[str], known: dict[str, int], *, exist: bool) -> None:
-    """Raise if one of the ids does not exist although all must, or exists although none may."""
-    mask = np.array([name in known for name in ids], bool)
-    (check_known if exist else check_new)(ids, mask)
+    """Raise `InputError` unless all ids exist or, if ``exist`` is False, none does."""
+    check_known(ids, np.array([name in known for name in ids], bool), expected=exist)
 
 
 def batches(values: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
@@ -348,24 +319,16 @@ def batches(values: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
     return (values[start : start + size] for start in range(0, len(values), size))
 
 
-class _Ids(dict[int, str]):
-    """Ids by number, for `Hits`."""
-
-    def ids_at(self, positions: npt.ArrayLike) -> list[str]:
-        return [self[number] for number in np.asarray(positions).tolist()]
-
-
-def hits_of(found: list[list[Match]], distances: list[Array] | None = None) -> Hits:
+def hits_of(found: list[list[Match]], dtype: type = np.int32) -> Hits:
     """Return matches as `Hits`, for each query as many as the query with the fewest has."""
-    width = min(map(len, found), default=0)
-    shape = (len(found), width)
-    hamming = [[match.distance for match in matches] for matches in found]
-    values = np.array([row[:width] for row in (hamming if distances is None else distances)])
+    shape = len(found), min(map(len, found), default=0)
+    matches = [match for row in found for match in row[: shape[1]]]
+    names = {match.number: match.id for match in matches}
     return Hits(
-        values.reshape(shape).astype(np.int32 if distances is None else np.float64),
-        np.array([[match.number for match in matches[:width]] for matches in found], np.int64).reshape(shape),
-        np.array([[match.state == LEARNED for match in matches[:width]] for matches in found], bool).reshape(shape),
-        _Ids((match.number, match.id) for matches in found for match in matches),
+        np.array([match.distance for match in matches], dtype).reshape(shape),
+        np.array([match.number for match in matches], np.int64).reshape(shape),
+        np.array([match.state == LEARNED for match in matches], bool).reshape(shape),
+        lambda positions: [names[number] for number in positions.tolist()],
     )
 
 
@@ -374,8 +337,7 @@ def _rows_of(segment: Segment) -> Iterator[Row]:
     for states, values in zip(segment.states, segment.codes, strict=True):
         present = iter(values)
         codes.append([next(present).tobytes() if state != ABSENT else None for state in states.tolist()])
-    texts = iter(segment.metadata) if segment.metadata is not None else iter([b""] * len(segment))
-    for row, (identifier, text) in enumerate(zip(segment.ids, texts, strict=True)):
+    for row, (identifier, text) in enumerate(zip(segment.ids, segment.metadata, strict=True)):
         states = tuple(segment.states[:, row].tolist())
         yield Row(identifier.decode(), text.decode(), states, tuple(column[row] for column in codes))
 

@@ -24,7 +24,7 @@ from dlfh._optional import require
 from dlfh.codes import n_bytes
 from dlfh.errors import InputError, StorageError
 from dlfh.index.engines.address import Address
-from dlfh.index.engines.engine import FORMAT, About, Engine, Match, Row, Scope, batches, check_names
+from dlfh.index.engines.engine import FORMAT, Engine, Match, Row, Scope, batches, check_names
 from dlfh.index.engines.expressions import as_expression, fields_of, from_hex, one_of, to_hex
 from dlfh.index.segment import ABSENT
 from dlfh.index.where import Where
@@ -47,9 +47,8 @@ class MilvusEngine(Engine):
     """Items in Milvus."""
 
     def __init__(self, address: Address) -> None:
-        self._address = address
-        self.address = address.shown
-        self._name, self._about = address.name, f"{address.name}_about"
+        super().__init__(address)
+        self._about = f"{address.name}_about"
         self._writing = threading.RLock()
         self._last = 0
         self._incomplete: set[int] = set()  # columns known to have items without a code
@@ -94,13 +93,13 @@ class MilvusEngine(Engine):
                     indexes.add_index(field, index_type="BIN_FLAT", metric_type="HAMMING")
             self._client.create_collection(name, schema=schema, index_params=indexes, consistency_level="Strong")
 
-    def _read_about(self) -> About | None:
+    def _read_about(self) -> tuple[Any, Any, Any] | None:
         if not self._call("has_collection", self._about):
             return None
         with self._translated():
             self._load()
         about = self._get_about("about")
-        return About(about.get("format"), about.get("bits"), about.get("modalities"))
+        return about.get("format"), about.get("bits"), about.get("modalities")
 
     def close(self) -> None:
         with self._writing:
@@ -241,7 +240,7 @@ class MilvusEngine(Engine):
     def _query(self, name: str, expression: str, fields: list[str]) -> list[dict[str, Any]]:
         return list(self._call("query", name, filter=expression, output_fields=fields, limit=_MAX_FOUND))
 
-    def _nearest(self, column: int, code: bytes, limit: int | None, radius: int | None, scope: Scope) -> list[Match]:
+    def _nearest(self, scope: Scope, code: bytes, limit: int | None, radius: int | None) -> list[Match]:
         if limit is not None and limit > _MAX_FOUND:
             raise InputError(f"Milvus finds at most {_MAX_FOUND:,} items at a time, got {limit:,}")
         conditions = [] if scope.numbers is None else [one_of("number", scope.numbers)]
@@ -250,7 +249,7 @@ class MilvusEngine(Engine):
             return []
         if isinstance(expression, str):
             conditions.append(f"({expression})")
-        found: list[Match] = []
+        column, found = scope.column, list[Match]()
         if column not in self._incomplete:
             found = self._search(column, code, limit or _MAX_FOUND, conditions)
             if any(match.state == ABSENT for match in found):

@@ -13,21 +13,24 @@ import json
 import math
 import secrets
 import struct
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from contextlib import contextmanager
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from dlfh._arrays import Codes
+from dlfh._optional import require
 from dlfh._validation import check_choice
 from dlfh.codes import n_bytes
-from dlfh.errors import InputError
+from dlfh.errors import InputError, StorageError
 from dlfh.index.backend import ApproximateIndex, check_options
 from dlfh.index.engines.address import Address
-from dlfh.index.engines.connections import Connections
 from dlfh.index.engines.engine import Match, Row, Scope, batches, hits_of
 from dlfh.index.engines.sql import SqlEngine
-from dlfh.index.hits import Hits
+from dlfh.index.items import Hits
 from dlfh.index.segment import HASHED, LEARNED
 from dlfh.index.where import Condition, Where
 
@@ -38,7 +41,14 @@ _BATCH = 5_000
 #: Number of changes whose names are kept.
 _MAX_NAMES = 64
 
+#: Number of idle connections that are kept.
+_MAX_IDLE = 4
+#: Seconds to wait for an unavailable server, and between attempts.
+_PATIENCE, _PAUSE = 20.0, 0.2
+
 _NULL = struct.pack(">i", -1)
+
+Result = TypeVar("Result")
 
 
 class PostgresEngine(SqlEngine):
@@ -48,8 +58,8 @@ class PostgresEngine(SqlEngine):
 
     def __init__(self, address: Address) -> None:
         super().__init__(address)
-        self._connections = Connections(address)
-        self._connections.check()
+        self._connections = _Connections(address)
+        self._connections.run(lambda connection: None, wait=False)
 
     def close(self) -> None:
         self._connections.close()
@@ -71,7 +81,11 @@ class PostgresEngine(SqlEngine):
             last = rows[-1][0]
 
     def _transaction(self, change: Callable[[Any], None]) -> None:
-        self._connections.change(change)
+        def attempt(connection: Any) -> None:
+            with connection.transaction():
+                change(connection)
+
+        self._connections.run(attempt)
 
     def _change(self, change: Callable[[Any], None]) -> None:
         name = secrets.token_hex(8)
@@ -89,17 +103,12 @@ class PostgresEngine(SqlEngine):
     def _exists(self, name: str) -> str:
         return f"""SELECT to_regclass('"{name}"') IS NOT NULL"""
 
-    def _check_description(self) -> None:
-        self._check_kind(f"{self._name}_about")
-
-    def _check_tables(self) -> None:
-        self._check_kind(self._name)
-
-    def _check_kind(self, name: str) -> None:
-        """Raise `StorageError` if a name is not that of an ordinary or partitioned table: a view runs other code."""
-        kinds = self._ask(f"""SELECT relkind::text FROM pg_class WHERE oid = to_regclass('"{name}"')""")
-        if kinds not in ([("r",)], [("p",)]):
-            raise self._damaged(f"{name} is not a table")
+    def _check_stored(self, tables: Sequence[str]) -> None:
+        for table in tables:
+            kinds = self._ask(f"SELECT relkind::text FROM pg_class WHERE oid = to_regclass('{table}')")
+            if kinds not in ([("r",)], [("p",)]):  # an ordinary or partitioned table: a view runs other code
+                name = table.strip('"')
+                raise self._damaged(f"{name} is not a table")
 
     def _create_tables(self, cursor: Any) -> None:
         columns = ["number bigint PRIMARY KEY", 'id text COLLATE "C" NOT NULL UNIQUE']
@@ -149,11 +158,8 @@ class PostgresEngine(SqlEngine):
             parts.append(_NULL if code is None else _sized(struct.pack(">i", self.n_bits) + code))
         return b"".join(parts)
 
-    def _known(self, cursor: Any, ids: list[str]) -> dict[str, int]:
-        return super()._known(cursor, _storable(ids))
-
-    def _numbers(self, ids: list[str]) -> dict[str, int]:
-        return super()._numbers(_storable(ids))
+    def _numbers(self, ids: list[str], cursor: Any = None) -> dict[str, int]:
+        return super()._numbers([name for name in ids if "\0" not in name], cursor)  # no text in PostgreSQL has NUL
 
     # Expressions
 
@@ -229,18 +235,18 @@ class PgvectorIndex:
     def __len__(self) -> int:
         return self._engine.count(self._column, (LEARNED, HASHED))
 
-    def sample(self, n: int, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
+    def sample(self, n: int, rng: np.random.Generator) -> Codes:
         code = f"code{self._column}"
         order = f"md5(id || '{rng.integers(1 << 31)}') LIMIT {n:d}"
         statement = f"SELECT {code} FROM {self._engine._table} WHERE {code} IS NOT NULL ORDER BY {order}"
         packed = b"".join(_packed(bits) for (bits,) in self._engine._ask(statement))
         return np.frombuffer(packed, np.uint8).reshape(-1, n_bytes(self._engine.n_bits))
 
-    def search(self, codes: npt.NDArray[np.uint8], k: int, where: Where | None, n_jobs: int | None) -> Hits:
+    def search(self, codes: Codes, k: int, where: Where | None, n_jobs: int | None) -> Hits:
         return hits_of([self._search(code.tobytes(), k, where) for code in codes])
 
     def _search(self, code: bytes, k: int, where: Where | None) -> list[Match]:
-        conditions, values = self._engine._conditions(self._column, Scope(None, where))
+        conditions, values = self._engine._conditions(Scope(self._column, None, where))
         distance = f"code{self._column} <~> B'{_bits(code, self._engine.n_bits)}'"
         statement = f"SELECT number, id, ({distance})::integer, state{self._column} FROM {self._engine._table}"
         statement += f" WHERE {conditions} ORDER BY {distance} LIMIT {k:d}"
@@ -254,10 +260,6 @@ class PgvectorIndex:
         return sorted(self._engine._connections.run(ask), key=lambda match: (match.distance, match.number))
 
 
-def _storable(ids: list[str]) -> list[str]:
-    return [name for name in ids if "\0" not in name]  # PostgreSQL has no text with NUL
-
-
 def _sized(value: bytes) -> bytes:
     return struct.pack(">i", len(value)) + value
 
@@ -269,3 +271,72 @@ def _bits(code: bytes, n_bits: int) -> str:
 def _packed(bits: str) -> bytes:
     width = -(-len(bits) // 8)
     return int(bits.ljust(8 * width, "0"), 2).to_bytes(width, "big")
+
+
+class _Connections:
+    """A pool of connections to one database. A connection serves one thread at a time."""
+
+    def __init__(self, address: Address) -> None:
+        self._psycopg: Any = require("psycopg", "this address", "postgres")
+        self._address = address
+        self._idle: list[Any] | None = []
+        self._lock = threading.Lock()
+        self.patience = _PATIENCE
+
+    @property
+    def closed(self) -> bool:
+        return self._idle is None
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle or [], None
+        for connection in idle:
+            connection.close()
+
+    def run(self, query: Callable[[Any], Result], *, wait: bool = True) -> Result:
+        """Return ``query(connection)``, and repeat it if the connection breaks."""
+        if self.closed:
+            raise StorageError("the index is closed")
+        deadline = time.monotonic() + (self.patience if wait else 0)
+        while True:
+            try:
+                with self.one() as connection:
+                    return query(connection)
+            except self._psycopg.Error as error:
+                if not self._is_transient(error) or time.monotonic() >= deadline:
+                    raise self._storage_error(error) from None
+            time.sleep(_PAUSE)
+
+    @contextmanager
+    def one(self) -> Iterator[Any]:
+        """Lend an idle connection or a new one; keep it afterwards if it still works."""
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        # No prepared statements: a pooler in between may switch the server connection.
+        connection = connection or self._psycopg.connect(
+            self._address.place, autocommit=True, prepare_threshold=None, connect_timeout=5
+        )
+        try:
+            yield connection
+        finally:
+            with self._lock:
+                keep = self._idle is not None and len(self._idle) < _MAX_IDLE and not connection.closed
+                if keep and connection.info.transaction_status == self._psycopg.pq.TransactionStatus.IDLE:
+                    self._idle.append(connection)  # type: ignore[union-attr]
+                    connection = None
+            if connection is not None:
+                connection.close()
+
+    def _is_transient(self, error: Exception) -> bool:
+        """Return whether a query that failed may succeed if it is repeated."""
+        state = getattr(error, "sqlstate", None) or ""
+        if state:  # connection exceptions, shutdown and start-up of the server, serialization failures, deadlocks
+            return state.startswith(("08", "57P")) or state in ("40001", "40P01")
+        refusals = ("authentication failed", "does not exist", "no pg_hba.conf entry", "no password")
+        return isinstance(error, self._psycopg.OperationalError) and not any(text in str(error) for text in refusals)
+
+    def _storage_error(self, error: Exception) -> StorageError:
+        """Return an error with the message of the server, or else of the client, without secrets."""
+        primary = getattr(getattr(error, "diag", None), "message_primary", None)
+        lines = self._address.without_secrets(primary or str(error)).strip().splitlines() or [type(error).__name__]
+        return StorageError(f"PostgreSQL at {self._address.shown}: {lines[-1].strip()}")

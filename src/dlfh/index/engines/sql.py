@@ -13,7 +13,7 @@ import numpy as np
 from dlfh._arrays import Integers
 from dlfh.errors import InputError
 from dlfh.index.engines.address import Address
-from dlfh.index.engines.engine import FORMAT, About, Engine, Match, Row, Scope, batches, check_names
+from dlfh.index.engines.engine import FORMAT, Engine, Match, Row, Scope, batches, check_names
 from dlfh.index.where import And, Condition, Not, Or, Where
 
 #: Number of rows that are read at a time.
@@ -27,8 +27,7 @@ class SqlEngine(Engine):
     _parameter: str
 
     def __init__(self, address: Address) -> None:
-        self.address = address.shown
-        self._name = address.name
+        super().__init__(address)
         self._table, self._about = f'"{address.name}"', f'"{address.name}_about"'
         self._tables: tuple[str, ...] = (self._table, self._about)
 
@@ -54,6 +53,10 @@ class SqlEngine(Engine):
 
     @abstractmethod
     def _create_tables(self, cursor: Any) -> None: ...
+
+    @abstractmethod
+    def _check_stored(self, tables: Sequence[str]) -> None:
+        """Raise `StorageError` if tables are not those that `create` creates, but views, for example."""
 
     @abstractmethod
     def _insert(self, cursor: Any, rows: list[Row], first: int) -> None:
@@ -101,19 +104,18 @@ class SqlEngine(Engine):
     def _has(self, cursor: Any, name: str) -> bool:
         return bool(cursor.execute(self._exists(name)).fetchone()[0])
 
-    def _read_about(self) -> About | None:
+    def _read_about(self) -> tuple[Any, Any, Any] | None:
         if not self._ask(self._exists(f"{self._name}_about"))[0][0]:
             return None
-        self._check_description()
+        self._check_stored([self._about])
         version, n_bits, modalities = self._describe("format, bits, modalities")
         try:
-            return About(version, n_bits, json.loads(modalities))
+            return version, n_bits, json.loads(modalities)
         except (TypeError, ValueError, RecursionError):
             raise self._damaged("its modalities cannot be read") from None
 
-    @abstractmethod
-    def _check_description(self) -> None:
-        """Raise `StorageError` if the table that describes the index is a view."""
+    def _check_tables(self) -> None:
+        self._check_stored(self._tables)
 
     def _describe(self, columns: str) -> tuple[Any, ...]:
         """Return columns of the row that describes the index."""
@@ -146,7 +148,7 @@ class SqlEngine(Engine):
 
         def change(cursor: Any) -> None:
             first = self._claim(cursor, len(rows))
-            known = self._known(cursor, names)
+            known = self._numbers(names, cursor)
             if not replace:
                 check_names(names, known, exist=False)
             self._erase(cursor, [*known.values()])
@@ -157,7 +159,7 @@ class SqlEngine(Engine):
     def _delete(self, ids: list[str]) -> None:
         def change(cursor: Any) -> None:
             self._claim(cursor, 0)
-            known = self._known(cursor, ids)
+            known = self._numbers(ids, cursor)
             check_names(ids, known, exist=True)
             self._erase(cursor, [*known.values()])
 
@@ -176,34 +178,29 @@ class SqlEngine(Engine):
         if numbers:
             cursor.execute(f"DELETE FROM {self._table} WHERE {self._one_of('number')}", [numbers])
 
-    def _known(self, cursor: Any, ids: list[str]) -> dict[str, int]:
-        """Return the numbers of existing ids, as seen inside a transaction."""
-        return dict(cursor.execute(self._id_query, [ids]).fetchall())
-
-    @property
-    def _id_query(self) -> str:
-        return f"SELECT id, number FROM {self._table} WHERE {self._one_of('id')}"
-
     # Queries
 
-    def _numbers(self, ids: list[str]) -> dict[str, int]:
-        return {str(name): int(number) for name, number in self._ask(self._id_query, [ids])}
+    def _numbers(self, ids: list[str], cursor: Any = None) -> dict[str, int]:
+        """Return the numbers of existing ids, as seen inside a transaction if its cursor is given."""
+        query = f"SELECT id, number FROM {self._table} WHERE {self._one_of('id')}"
+        rows = self._ask(query, [ids]) if cursor is None else cursor.execute(query, [ids]).fetchall()
+        return {str(name): int(number) for name, number in rows}
 
-    def _nearest(self, column: int, code: bytes, limit: int | None, radius: int | None, scope: Scope) -> list[Match]:
-        conditions, values = self._conditions(column, scope)
-        distance = self._distance(column, code)
+    def _nearest(self, scope: Scope, code: bytes, limit: int | None, radius: int | None) -> list[Match]:
+        conditions, values = self._conditions(scope)
+        distance = self._distance(scope.column, code)
         if radius is not None:
             conditions += f" AND {distance} <= {radius:d}"
-        statement = f"SELECT number, id, {distance} AS distance, state{column} FROM {self._table} WHERE {conditions}"
-        statement += " ORDER BY distance, number" + ("" if limit is None else f" LIMIT {limit:d}")
+        statement = f"SELECT number, id, {distance} AS distance, state{scope.column} FROM {self._table}"
+        statement += f" WHERE {conditions} ORDER BY distance, number" + ("" if limit is None else f" LIMIT {limit:d}")
         rows = self._ask(statement, values)
         if any(None in row for row in rows):
             raise self._damaged("an item has no number, id or state")
         return [Match(number, name, int(distance), state) for number, name, distance, state in rows]
 
-    def _conditions(self, column: int, scope: Scope) -> tuple[str, list[Any]]:
-        """Return the condition that an item has a code and is in scope, and its parameters."""
-        conditions, values = [f"{self._code_columns(column)[0]} IS NOT NULL"], list[Any]()
+    def _conditions(self, scope: Scope) -> tuple[str, list[Any]]:
+        """Return the condition that an item is in scope, and its parameters."""
+        conditions, values = [f"{self._code_columns(scope.column)[0]} IS NOT NULL"], list[Any]()
         if scope.numbers is not None:
             conditions.append(self._one_of("number"))
             values.append(scope.numbers)
