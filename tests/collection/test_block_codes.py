@@ -16,7 +16,8 @@ import scipy.sparse as sp
 
 from dlfh import DLFH
 from dlfh._persistence.files import replace_file
-from dlfh.blocks import clusters, open_blocks
+from dlfh.blocks import dask as clusters
+from dlfh.blocks import open_blocks
 from dlfh.cli import main
 from dlfh.collection import block_codes
 from dlfh.datasets import write_arrays

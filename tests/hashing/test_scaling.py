@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dlfh.blocks.modalities import in_one_block
+from dlfh.blocks.opening import in_one_block
 from dlfh.hashing.scaling import SCALINGS, Scaling
 from dlfh.hashing.survey import Survey
 

@@ -20,7 +20,7 @@ from dlfh._labels import LabelSets
 from dlfh._mathematics import random_rows
 from dlfh.blocks import open_blocks, opening
 from dlfh.blocks.base import ArrayBlocks, Blocks
-from dlfh.blocks.modalities import align
+from dlfh.blocks.opening import align
 from dlfh.codes import unpack
 from dlfh.datasets import make_paired, write_arrays
 from dlfh.errors import InputError

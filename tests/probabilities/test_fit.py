@@ -12,7 +12,7 @@ from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import BlockTargets, RealTargets, Targets
 from dlfh._parallel import Workers
 from dlfh._probabilities.fit import LabelFit
-from dlfh.blocks.modalities import in_one_block
+from dlfh.blocks.opening import in_one_block
 from dlfh.codes import pack
 from dlfh.hashing import KernelRidge, LinearRidge
 from dlfh.hashing.base import FitContext, SummedLearner

@@ -25,7 +25,7 @@ from dlfh._factorization.likelihood import LatentFactorModel
 from dlfh._factorization.supervision import PairWeights, Sample, other_modalities, pair_weight
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
-from dlfh.blocks.values import BlockValues
+from dlfh.blocks.base import BlockValues
 from dlfh.codes import n_bytes, pad_to_words, random_codes
 
 #: Approximate number of label sets in a part.
@@ -80,8 +80,8 @@ class PartitionedLabels:
         """Return the weighted share of similar pairs, counted like `LabelRows.similar_share`."""
         stride = share_stride(self.n_sets)
         firsts = [int(-start % stride) for start in _starts(self.sizes)]
-        chosen = self.parts.map(functools.partial(_strided, stride), arguments=firsts).combine(_merged)
-        counts = self.parts.map(_count_similar, chosen).reduce(operator.add)
+        chosen = self.parts.map(functools.partial(_strided, stride), BlockValues(firsts)).combine(_merged)
+        counts = self.parts.map_reduce(_count_similar, operator.add, chosen)
         pairs = itertools.combinations(range(n_modalities), 2)
         counts = counts * sum(pair_weight(self.pair_weights, a, b) for a, b in pairs)
         return float(counts[1] / max(counts.sum(), 1))
@@ -144,7 +144,7 @@ def factorize_partitioned(
     draws = [list(_generators(sample.rng, parts.sizes, model.n_bits)) for _ in range(n_codes)]
     start = functools.partial(_start, model.n_bits)
     result = PartitionedFactorization(
-        parts, parts.parts.map(start, arguments=list(zip(*draws, strict=True))), model.n_bits, n_codes
+        parts, parts.parts.map(start, BlockValues(list(zip(*draws, strict=True)))), model.n_bits, n_codes
     )
     for _ in range(max_iter):
         flips = received = 0
@@ -153,7 +153,7 @@ def factorize_partitioned(
             weights = [pair_weight(parts.pair_weights, modality, b) for b in others]
             places = [_places(parts.points, sample) for _ in others]
             picked = parts.parts.map(
-                functools.partial(_pick, others, weights), result.states, arguments=list(zip(*places, strict=True))
+                functools.partial(_pick, others, weights), result.states, BlockValues(list(zip(*places, strict=True)))
             )
             update_part = functools.partial(_updated, model, modality)
             result.states = parts.parts.map(update_part, result.states, picked.combine(_columns))

@@ -1,11 +1,13 @@
-"""A matrix in blocks of rows, and its operations: map, reduce as a tree, broadcast."""
+"""A matrix in blocks of rows, values of its blocks, and their operations: map, reduce as a tree, broadcast."""
 
 from __future__ import annotations
 
+import copy
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +15,6 @@ import scipy.sparse as sp
 
 from dlfh._arrays import Array, Integers
 from dlfh.errors import InputError
-
-if TYPE_CHECKING:
-    from dlfh.blocks.values import BlockValues
 
 Result = TypeVar("Result")
 
@@ -26,9 +25,11 @@ _BLOCK_BYTES = 64 << 20
 _BLOCK_ROWS = 1 << 17
 
 
-def block_starts(n_rows: int, row_bytes: int) -> Integers:
-    """Return the first row of each block of the default size, followed by the number of rows."""
+def block_starts(n_rows: int, row_bytes: int, multiple: int = 1) -> Integers:
+    """Return the first row of each block of the default size, if possible a multiple, and then the number of rows."""
     step = min(max(1, _BLOCK_BYTES // max(row_bytes, 1)), _BLOCK_ROWS)
+    if n_rows > step:
+        step = step // multiple * multiple or step
     return np.append(np.arange(0, max(n_rows, 1), step), n_rows).astype(np.int64)
 
 
@@ -53,6 +54,8 @@ class Blocks(ABC):
     name: str
     #: Whether functions of blocks run in this process, so that their results are in its memory.
     is_local = True
+    #: Whether the matrix can be split at any row.
+    is_splittable = False
 
     @abstractmethod
     def _read(self, number: int) -> Any:
@@ -66,10 +69,14 @@ class Blocks(ABC):
             raise InputError(
                 f"cannot read {self.name}: no such file (cluster workers must find files under the same paths)"
             ) from None
-        expected = (int(self.starts[number + 1] - self.starts[number]), *self.shape[1:])
+        start, stop = self._bounds(number)
+        expected = (stop - start, *self.shape[1:])
         if block.shape != expected:
             raise InputError(f"{self.name}: block {number} has shape {block.shape}, expected {expected}")
         return block
+
+    def _bounds(self, number: int) -> tuple[int, int]:
+        return int(self.starts[number]), int(self.starts[number + 1])
 
     @property
     def ndim(self) -> int:
@@ -127,8 +134,12 @@ class Blocks(ABC):
                 )
 
     def split_like(self, other: Blocks) -> Blocks:
-        """Return this matrix split at the rows of another, or unchanged if it cannot be split freely."""
-        return self
+        """Return this matrix split at the rows of another, or unchanged if it cannot be split there."""
+        if not self.is_splittable or self.shape[0] != other.shape[0]:
+            return self
+        split = copy.copy(self)
+        split.starts = other.starts
+        return split
 
     def on_cluster(self) -> Blocks:
         """Return this matrix read and processed by Dask: by the connected cluster, or else on this machine.
@@ -175,15 +186,13 @@ class Blocks(ABC):
 
     def persist(self, function: Callable[..., Any], *others: Blocks) -> BlockValues:
         """Return ``function(first row, block, *blocks of others)`` of every block, kept where the blocks are."""
-        from dlfh.blocks.values import BlockValues
-
         self.check_aligned(*others)
         read = self.read_ahead(*others, numbers=range(self.n_blocks))
         return BlockValues([function(int(self.starts[number]), *blocks) for number, blocks in read])
 
     def cached(self) -> Blocks:
         """Return these blocks, which must be dense, computed once and kept where they are."""
-        return self.persist(_block).as_blocks(self.starts, self.shape[1], self.dtype, self.name)
+        return self.persist(_second).as_blocks(self.starts, self.shape[1], self.dtype, self.name)
 
     def result(self) -> Any:
         """Return the matrix as users receive it: an array in memory, or a Dask array."""
@@ -199,19 +208,23 @@ class Blocks(ABC):
     def take(self, rows: Integers) -> Any:
         """Return rows by number, which must be ascending."""
         number = np.searchsorted(self.starts, rows, side="right") - 1
-        parts = [self.read(int(block))[rows[number == block] - self.starts[block]] for block in np.unique(number)]
+        parts = self._take([(int(block), rows[number == block] - self.starts[block]) for block in np.unique(number)])
         return sp.csr_array(sp.vstack(parts)) if self.is_sparse else np.concatenate(parts)
+
+    def _take(self, parts: list[tuple[int, Integers]]) -> Sequence[Any]:
+        """Return rows of some blocks."""
+        return [self.read(number)[rows] for number, rows in parts]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if self.n_blocks == 1:
             return np.array(self.read(0), dtype, copy=copy)
         whole = np.empty(self.shape, self.dtype)
         for number, (block,) in self.read_ahead():
-            whole[self.starts[number] : self.starts[number + 1]] = block
+            whole[slice(*self._bounds(number))] = block
         return whole if dtype is None else whole.astype(dtype)
 
 
-def _block(_: int, block: Any) -> Any:
+def _second(_: int, block: Any) -> Any:
     return block
 
 
@@ -220,6 +233,8 @@ class ArrayBlocks(Blocks):
 
     starts: The first row of each block, followed by the number of rows; None for a single block.
     """
+
+    is_splittable = True
 
     def __init__(self, rows: Any, starts: Any, name: str) -> None:
         self.rows, self.name = rows, name
@@ -232,11 +247,8 @@ class ArrayBlocks(Blocks):
     def whole(self) -> Any:
         return self.rows if self.n_blocks == 1 else None
 
-    def split_like(self, other: Blocks) -> Blocks:
-        return self if self.shape[0] != other.shape[0] else ArrayBlocks(self.rows, other.starts, self.name)
-
     def _read(self, number: int) -> Any:
-        return self.rows if self.n_blocks == 1 else self.rows[int(self.starts[number]) : int(self.starts[number + 1])]
+        return self.rows if self.n_blocks == 1 else self.rows[slice(*self._bounds(number))]
 
 
 class MappedBlocks(Blocks):
@@ -256,3 +268,68 @@ class MappedBlocks(Blocks):
 
     def lazy_result(self) -> Any:
         return self if self.sources[0].whole is None else np.asarray(self)
+
+
+class BlockValues:
+    """One value per block, kept where it was computed, and functions of them.
+
+    In this process they are a list; on a cluster (`dlfh.blocks.dask.DaskValues`) they stay in the workers' memory, and
+    only requested results come back. Functions must not modify their arguments, because the values of a failed worker
+    are computed again.
+    """
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self.values = list(values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def map(self, function: Callable[..., Any], *others: BlockValues) -> BlockValues:
+        """Return ``function(value, *values of others)`` of every value; others of length 1 go to all values."""
+        return type(self)(list(self._calls(function, others)))
+
+    def map_reduce(self, function: Callable[..., Any], merge: Callable[[Any, Any], Any], *others: BlockValues) -> Any:
+        """Return the results of `map` merged in this process, with at most two of them in memory at a time."""
+        return functools.reduce(merge, self._calls(function, others))
+
+    def combine(self, function: Callable[[list[Any]], Any]) -> BlockValues:
+        """Return a function of the list of all values: one value, small enough to broadcast."""
+        return type(self)([self._call(function, self.values)])
+
+    def transpose(self, n: int, function: Callable[[list[Any]], Any]) -> BlockValues:
+        """Return, for values of ``n`` elements each, a function of the list of all k-th elements, for each k."""
+        return type(self)([self._call(function, [value[k] for value in self.values]) for k in range(n)])
+
+    def results(self) -> list[Any]:
+        """Return the values in this process; they should be small."""
+        return self.values
+
+    def broadcast(self, value: Any) -> BlockValues:
+        """Return a value of this process as an argument that goes to all values, sent once."""
+        return BlockValues([value])
+
+    def as_blocks(self, starts: Integers, n_columns: int, dtype: npt.DTypeLike, name: str) -> Blocks:
+        """Return values that are arrays as the blocks of a matrix."""
+        return ValueBlocks(self.values, starts, n_columns, dtype, name)
+
+    def _calls(self, function: Callable[..., Any], others: Sequence[BlockValues]) -> Iterator[Any]:
+        columns = [other.values * len(self) if len(other) == 1 else other.values for other in others]
+        return (self._call(function, *values) for values in zip(self.values, *columns, strict=True))
+
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return function(*arguments)
+
+
+class ValueBlocks(Blocks):
+    """Arrays in memory, one for each block."""
+
+    is_sparse = False
+
+    def __init__(
+        self, arrays: Sequence[Any], starts: Integers, n_columns: int, dtype: npt.DTypeLike, name: str
+    ) -> None:
+        self.arrays, self.starts, self.name = arrays, starts, name
+        self.shape, self.dtype = (int(starts[-1]), n_columns), np.dtype(dtype)
+
+    def _read(self, number: int) -> Any:
+        return self.arrays[number]

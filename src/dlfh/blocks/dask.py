@@ -6,6 +6,8 @@ are computed again.
 
 from __future__ import annotations
 
+import functools
+import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,9 +19,14 @@ import scipy.sparse as sp
 
 from dlfh._arrays import Integers
 from dlfh._optional import require
-from dlfh.blocks.base import ArrayBlocks, Blocks, Result
-from dlfh.blocks.values import BlockValues, ValueBlocks
+from dlfh.blocks.base import ArrayBlocks, Blocks, BlockValues, Result, ValueBlocks
 from dlfh.errors import DLFHError, InputError
+
+#: The address that starts a cluster of processes on this machine.
+LOCAL = "local"
+
+#: Timeout for connecting to a cluster, in seconds.
+_TIMEOUT = 20
 
 #: Number of results that one task merges.
 _FAN_IN = 8
@@ -69,7 +76,7 @@ class DaskBlocks(Blocks):
     def reading(cls, source: Blocks) -> DaskBlocks:
         """Return the blocks of files, read by the worker that processes each."""
         delayed = _dask().delayed
-        read, shared = delayed(_read, pure=False), delayed(source, pure=False)
+        read, shared = delayed(Blocks.read, pure=False), delayed(source, pure=False)
         pieces = [read(shared, number) for number in range(source.n_blocks)]
         return cls(pieces, source.shape, source.dtype, source.starts, source.name, source.is_sparse, source)
 
@@ -95,14 +102,13 @@ class DaskBlocks(Blocks):
         return self if self.source is None else DaskBlocks.reading(self.source.split_like(other))
 
     def _read(self, number: int) -> Any:
-        return _compute(self.pieces[number])
+        return _compute([self.pieces[number]])[0]
 
     def map_reduce(
         self, function: Callable[..., Result], merge: Callable[[Result, Result], Result], *others: Blocks
     ) -> Result:
-        filled = np.flatnonzero(np.diff(self.starts))
         tasks = self._tasks(function, others)
-        return _compute(_as_tree(merge, [tasks[number] for number in filled]))
+        return _merged(merge, [tasks[number] for number in np.flatnonzero(np.diff(self.starts))])
 
     def map(
         self, function: Callable[..., Any], n_columns: int | None, dtype: npt.DTypeLike, *others: Blocks
@@ -114,15 +120,9 @@ class DaskBlocks(Blocks):
         shape = (self.shape[0],) if n_columns is None else (self.shape[0], n_columns)
         return DaskBlocks(pieces, shape, np.dtype(dtype), self.starts, self.name)
 
-    def take(self, rows: Integers) -> Any:
-        delayed = _dask().delayed
-        number = np.searchsorted(self.starts, rows, side="right") - 1
-        parts = [
-            delayed(_rows)(self.pieces[int(block)], rows[number == block] - self.starts[block])
-            for block in np.unique(number)
-        ]
-        found = _compute(*parts, unpack=False)
-        return sp.csr_array(sp.vstack(found)) if self.is_sparse else np.concatenate(found)
+    def _take(self, parts: list[tuple[int, Integers]]) -> Sequence[Any]:
+        take = _dask().delayed(operator.getitem)
+        return _compute([take(self.pieces[number], rows) for number, rows in parts])
 
     def persist(self, function: Callable[..., Any], *others: Blocks) -> BlockValues:
         return DaskValues(self._tasks(function, others))
@@ -161,16 +161,13 @@ class DaskValues(BlockValues):
         return cls([_dask().delayed(value, pure=False) for value in values])
 
     def results(self) -> list[Any]:
-        return list(_compute(*self.values, unpack=False))
-
-    def reduce(self, merge: Callable[[Any, Any], Any]) -> Any:
-        return _compute(_as_tree(merge, self.values))
+        return list(_compute(self.values))
 
     def as_blocks(self, starts: Integers, n_columns: int, dtype: npt.DTypeLike, name: str) -> Blocks:
         return DaskBlocks(self.values, (int(starts[-1]), n_columns), np.dtype(dtype), starts, name)
 
     def map_reduce(self, function: Callable[..., Any], merge: Callable[[Any, Any], Any], *others: BlockValues) -> Any:
-        return _compute(_as_tree(merge, list(self._calls(function, others))))
+        return _merged(merge, list(self._calls(function, others)))
 
     def broadcast(self, value: Any) -> BlockValues:
         return DaskValues.of([value])
@@ -178,16 +175,13 @@ class DaskValues(BlockValues):
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return _dask().delayed(_apply, pure=True)(function, *arguments)
 
-    def _new(self, values: list[Any]) -> BlockValues:
-        return DaskValues(values)
 
-
-def _as_tree(merge: Callable[[Any, Any], Any], tasks: list[Any]) -> Any:
-    """Return the task that merges all results, each task merging a few."""
-    on_results = _dask().delayed(_merge_all, pure=True)
+def _merged(merge: Callable[[Any, Any], Any], tasks: list[Any]) -> Any:
+    """Return the merged results of tasks; each further task merges a few of them."""
+    reduce = _dask().delayed(functools.reduce, pure=True)
     while len(tasks) > 1:
-        tasks = [on_results(merge, tasks[i : i + _FAN_IN]) for i in range(0, len(tasks), _FAN_IN)]
-    return tasks[0]
+        tasks = [reduce(merge, tasks[i : i + _FAN_IN]) for i in range(0, len(tasks), _FAN_IN)]
+    return _compute(tasks)[0]
 
 
 def _apply(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -210,26 +204,10 @@ def _on_block(
     return function(start, block, *others)
 
 
-def _merge_all(merge: Callable[[Any, Any], Any], results: list[Any]) -> Any:
-    total = results[0]
-    for result in results[1:]:
-        total = merge(total, result)
-    return total
-
-
-def _read(source: Blocks, number: int) -> Any:
-    return source.read(number)
-
-
-def _rows(block: Any, rows: Integers) -> Any:
-    return block[rows]
-
-
-def _compute(*tasks: Any, unpack: bool = True) -> Any:
+def _compute(tasks: Sequence[Any]) -> Sequence[Any]:
     """Return the results of tasks, wherever Dask computes them."""
     with _cluster_errors():
-        found = _dask().compute(*tasks)
-    return found[0] if unpack and len(found) == 1 else found
+        return _dask().compute(*tasks)
 
 
 @contextmanager
@@ -244,3 +222,26 @@ def _cluster_errors() -> Iterator[None]:
         if isinstance(error, (OSError, TimeoutError)) or module.startswith(("distributed", "asyncio", "concurrent")):
             raise InputError(f"the Dask cluster was lost or could not complete the work: {error!s:.200}") from None
         raise
+
+
+@contextmanager
+def connect(cluster: str | None) -> Iterator[Callable[[Sequence[Any]], BlockValues]]:
+    """Yield a function that distributes values: in this process (None), or on the cluster at an address."""
+    if cluster is None:
+        yield BlockValues
+        return
+    distributed = require("distributed", "a cluster", "distributed")
+    if cluster == LOCAL:
+        options = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0, "silence_logs": 50}
+        with distributed.LocalCluster(**options) as local, distributed.Client(local):
+            yield DaskValues.of
+        return
+    from distributed.comm.addressing import resolve_address
+
+    try:
+        resolve_address(cluster)  # or else a client of an invalid address would stay the default one, and block others
+        client = distributed.Client(cluster, timeout=_TIMEOUT)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise InputError(f"no Dask scheduler answers at {cluster!r}: {error!s:.200}") from None
+    with client:
+        yield DaskValues.of

@@ -5,7 +5,6 @@ Blocks are read, not memory-mapped, so that processed blocks take no memory.
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,27 +24,14 @@ class FileBlocks(Blocks):
     """
 
     is_sparse = False
+    is_splittable = True
 
     def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], row_multiple: int = 1) -> None:
         self.path = path.absolute()  # workers may have another working directory
         self.name, self.shape, self.dtype = str(path), tuple(shape), dtype
         if len(shape) not in (1, 2) or 0 in shape or dtype.kind not in "biuf":
             raise InputError(f"{path} does not hold a matrix of numbers: shape {shape}, type {dtype}")
-        row_bytes = dtype.itemsize * math.prod(shape[1:])
-        self.starts = block_starts(shape[0], row_bytes)
-        step = int(self.starts[1]) // row_multiple * row_multiple
-        if step > 0 and self.n_blocks > 1:
-            self.starts = np.append(np.arange(0, shape[0], step), shape[0]).astype(np.int64)
-
-    def split_like(self, other: Blocks) -> Blocks:
-        if self.shape[0] != other.shape[0]:
-            return self
-        split = copy.copy(self)
-        split.starts = other.starts
-        return split
-
-    def _bounds(self, number: int) -> tuple[int, int]:
-        return int(self.starts[number]), int(self.starts[number + 1])
+        self.starts = block_starts(shape[0], dtype.itemsize * math.prod(shape[1:]), row_multiple)
 
 
 class NpyBlocks(FileBlocks):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +29,8 @@ class ParquetBlocks(Blocks):
     Each row group is a block, or several if it exceeds the block size. The blocks of a row group are read in order;
     reading any other block than the next one starts from the beginning of the group.
     """
+
+    is_splittable = True
 
     def __init__(self, path: Path, columns: str | Sequence[str] | None) -> None:
         self.name, self.is_sparse = str(path), False
@@ -107,13 +108,6 @@ class ParquetBlocks(Blocks):
             raise InputError(f"cannot read {file}: column {self.columns[0]!r} does not hold numbers")
         return matrix
 
-    def split_like(self, other: Blocks) -> Blocks:
-        if self.shape[0] != other.shape[0]:
-            return self
-        split = copy.copy(self)
-        split.starts, split.stream = other.starts, None
-        return split
-
     def _rows(self, number: int, start: int, stop: int) -> Any:
         """Return the rows of a row group that lie between two row numbers of the data set."""
         parquet = require("pyarrow.parquet", "reading Parquet", "parquet")
@@ -138,7 +132,7 @@ class ParquetBlocks(Blocks):
             self.stream = stream
         return found
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, Any]:  # of a copy or of a worker, which opens a stream of its own
         return self.__dict__ | {"stream": None}
 
 

@@ -91,7 +91,7 @@ def _encode_blocks(
     from dlfh._persistence.outputs import check_not_input
     from dlfh._validation import check_features
     from dlfh.blocks.base import Blocks
-    from dlfh.blocks.modalities import in_one_block
+    from dlfh.blocks.opening import in_one_block
     from dlfh.collection.block_codes import encode_blocks
     from dlfh.datasets.arrays import open_matrix
 

@@ -136,7 +136,7 @@ def _evaluate_codes(database: str, queries: str, options: CodeOptions, as_json: 
     import numpy as np
 
     from dlfh.blocks.base import Blocks
-    from dlfh.blocks.clusters import connect
+    from dlfh.blocks.dask import connect
     from dlfh.datasets.arrays import open_matrix
     from dlfh.datasets.code_files import pack_codes
     from dlfh.metrics import evaluate as evaluate_codes

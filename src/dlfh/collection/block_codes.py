@@ -16,9 +16,8 @@ from typing import Any
 
 from dlfh._persistence.files import create_folder, read_regular, remove_leftovers, replace_file, try_lock
 from dlfh._progress import Advance, progress
-from dlfh.blocks.base import Blocks
-from dlfh.blocks.clusters import connect
-from dlfh.blocks.values import BlockValues
+from dlfh.blocks.base import Blocks, BlockValues
+from dlfh.blocks.dask import connect
 from dlfh.datasets.parquet import write_parquet
 from dlfh.errors import InputError
 from dlfh.hashing import HashFunction

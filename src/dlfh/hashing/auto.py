@@ -22,7 +22,7 @@ from dlfh._mathematics.targets import BlockTargets, Targets
 from dlfh._selection import Trial, best_trial, least_regularised_within_one_se, run_trials
 from dlfh._validation import Features, check_integer
 from dlfh.blocks.base import Blocks
-from dlfh.blocks.modalities import in_one_block
+from dlfh.blocks.opening import in_one_block
 from dlfh.hashing.base import BlockLearner, FitContext, HashFunction, HashLearner
 from dlfh.hashing.kernel import KernelLogistic, KernelRidge
 from dlfh.hashing.linear import LinearRidge

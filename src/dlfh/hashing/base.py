@@ -27,7 +27,7 @@ from dlfh._persistence.registry import Registered, Registry
 from dlfh._progress import Bar
 from dlfh._validation import Features, raise_if_not_finite
 from dlfh.blocks.base import Blocks
-from dlfh.blocks.modalities import in_one_block
+from dlfh.blocks.opening import in_one_block
 from dlfh.codes import n_bytes, pack
 from dlfh.errors import InputError
 

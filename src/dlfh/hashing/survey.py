@@ -15,7 +15,7 @@ from dlfh._arrays import Floats, Integers
 from dlfh._parallel import Workers
 from dlfh._validation import Features, column_means, raise_for_overflow, raise_if_not_finite
 from dlfh.blocks.base import Blocks
-from dlfh.blocks.modalities import in_one_block
+from dlfh.blocks.opening import in_one_block
 from dlfh.hashing.base import FitContext
 from dlfh.hashing.rbf import CHUNK_ROWS, RBFMap, cluster_centres, cluster_sample, random_bases, squared_norms
 from dlfh.hashing.scaling import Scaling

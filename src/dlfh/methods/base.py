@@ -35,8 +35,7 @@ from dlfh._validation import (
 )
 from dlfh._version import __version__
 from dlfh.blocks.base import Blocks
-from dlfh.blocks.modalities import align, first_in_blocks, in_one_block, modality_blocks
-from dlfh.blocks.opening import as_blocks
+from dlfh.blocks.opening import align, as_blocks, first_in_blocks, in_one_block, modality_blocks
 from dlfh.codes import n_bytes, pack
 from dlfh.errors import InputError, NotFittedError
 from dlfh.hashing import HashFunction, HashLearner

@@ -21,8 +21,7 @@ from dlfh._mathematics.targets import BlockTargets
 from dlfh._parallel import Workers
 from dlfh._progress import Bar
 from dlfh._validation import check_integer
-from dlfh.blocks.base import Blocks
-from dlfh.blocks.values import BlockValues
+from dlfh.blocks.base import Blocks, BlockValues
 from dlfh.codes import n_bytes
 from dlfh.errors import InputError
 

@@ -21,7 +21,7 @@ from dlfh._probabilities.fit import LabelFit
 from dlfh._progress import progress
 from dlfh._validation import Features, check_random_state
 from dlfh.blocks.base import Blocks
-from dlfh.blocks.modalities import align, in_one_block
+from dlfh.blocks.opening import align, in_one_block
 from dlfh.errors import InputError
 from dlfh.hashing import Auto, Deep, HashLearner, KernelLogistic, KernelRidge, LinearRidge
 from dlfh.hashing.auto import rescaled

@@ -20,7 +20,7 @@ from dlfh._mathematics.targets import BlockTargets, Targets
 from dlfh._probabilities.fit import LabelFit
 from dlfh._probabilities.model import LabelModel
 from dlfh._validation import Features, raise_if_not_finite
-from dlfh.blocks.modalities import in_one_block
+from dlfh.blocks.opening import in_one_block
 from dlfh.codes import pack
 from dlfh.errors import InputError
 from dlfh.hashing import HashFunction, HashLearner

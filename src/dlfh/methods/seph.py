@@ -17,7 +17,7 @@ from dlfh._parallel import Workers
 from dlfh._probabilities.fit import LabelFit
 from dlfh._progress import Bar, progress
 from dlfh._validation import Features, check_random_state
-from dlfh.blocks.modalities import in_one_block
+from dlfh.blocks.opening import in_one_block
 from dlfh.codes import pack, unpack
 from dlfh.errors import InputError
 from dlfh.hashing import HashFunction, KernelLogistic
