@@ -39,7 +39,7 @@ def test_the_hash_function_is_that_of_codes_alone(learner: SummedLearner) -> Non
         alone = learner.fit_blocks(in_one_block(features, "x"), targets, "x", FitContext(workers, 0))
         found, expected = (function.project(features, "x", workers) for function in (together, alone))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-    assert fits.model(("x",)) is not None
+    assert fits.model(("x",))() is not None
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=repr)
@@ -48,12 +48,12 @@ def test_left_out_probabilities_come_from_regressions_without_the_point(learner:
     with Workers(1) as workers:
         fits = LabelFit(8, FitContext(workers, 0))
         fits.fit(learner, in_one_block(features, "x"), targets, "x")
-        scores = fits.functions["x"].scores
+        scores = fits.fitted.functions["x"].scores
         labels = sets.rows().toarray()[sets.set_of_point]
         reference = learner.leave_one_out(scores, features, RealTargets(labels, np.arange(len(labels)), 5))
     assert reference is not None
-    expected: Any = fits.functions["x"].curves(reference)
-    np.testing.assert_allclose(fits.left_out["x"].probabilities, expected, atol=1e-4)
+    expected: Any = fits.fitted.functions["x"].curves(reference)
+    np.testing.assert_allclose(fits.fitted.left_out["x"].probabilities, expected, atol=1e-4)
 
 
 def test_more_features_than_points_have_label_probabilities_too() -> None:
@@ -63,7 +63,7 @@ def test_more_features_than_points_have_label_probabilities_too() -> None:
         fits = LabelFit(8, FitContext(workers, 0))
         fits.fit(LinearRidge(), in_one_block(wide, "x"), targets, "x")
     labels = sets.rows().toarray()[sets.set_of_point]
-    assert ((fits.left_out["x"].probabilities - labels) ** 2).mean() < labels.var()
+    assert ((fits.fitted.left_out["x"].probabilities - labels) ** 2).mean() < labels.var()
 
 
 def test_sparse_and_dense_features_have_the_same_probabilities() -> None:
@@ -73,5 +73,5 @@ def test_sparse_and_dense_features_have_the_same_probabilities() -> None:
         with Workers(1) as workers:
             fits = LabelFit(8, FitContext(workers, 0))
             fits.fit(LinearRidge(0.1), in_one_block(features, "x"), targets, "x")
-        found.append(fits.left_out["x"].probabilities)
+        found.append(fits.fitted.left_out["x"].probabilities)
     np.testing.assert_allclose(found[0], found[1], atol=1e-4)

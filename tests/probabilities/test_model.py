@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -248,3 +250,13 @@ def test_wrong_modalities_are_named(model: DLFH, data: tuple[Paired, Paired]) ->
         model.label_probabilities({"text": text[:3], "image": image[:4]})
     with pytest.raises(InputError, match="pass a dict of modalities"):
         model.label_probabilities(text)
+
+
+def test_a_model_can_be_copied_and_pickled_before_its_probabilities_are_used() -> None:
+    data = make_paired(n_points=200, n_labels=4, random_state=0)
+    model = DLFH(16, hash_function="linear", random_state=0).fit(data.modalities, data.labels)
+    text = {"text": data.modalities["text"]}
+    copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    expected = model.label_probabilities(text)
+    for each in copies:
+        np.testing.assert_array_equal(each.label_probabilities(text), expected)

@@ -25,7 +25,7 @@ from dlfh._probabilities.curves import (
     sample_pairs,
     sum_tables,
 )
-from dlfh._probabilities.model import LabelFunction, LabelModel, combinations, fit_fusion
+from dlfh._probabilities.model import LabelFunction, LabelModel, PendingLabels, combinations, fit_fusion
 from dlfh._probabilities.quantizer import MAX_POINTS, LabelQuantizer
 from dlfh._probabilities.scores import MATCHES, Match, redundancy_weights
 from dlfh.blocks.base import Blocks
@@ -44,16 +44,17 @@ _LIFTS, _LIFT_QUERIES, _LIFT_ITEMS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0), 128, 1024
 
 @dataclass
 class LabelFit:
-    """Fits the functions of a method's modalities one after another, then what combines them.
-
-    functions, left_out: By modality: label probabilities, and those of a sample of points by functions without them.
-    """
+    """Fits the functions of a method's modalities one after another."""
 
     n_bits: int
     context: FitContext
-    labels: LabelSets | None = None
-    functions: dict[str, LabelFunction] = field(default_factory=dict)
-    left_out: dict[str, LeftOut] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.fitted = FittedLabels(self.n_bits, self.context.seed)
+
+    def model(self, modalities: tuple[str, ...]) -> PendingLabels:
+        """Return a function that calibrates the label probabilities of all modalities, for the first use of them."""
+        return functools.partial(self.fitted.model, modalities)
 
     def fit(
         self,
@@ -84,15 +85,15 @@ class LabelFit:
         if labeller is None or scores is None:
             return function
         assert isinstance(targets.labels, LabelSets)
-        self.labels = self.labels or targets.labels
+        self.fitted.labels = self.fitted.labels or targets.labels
         if solution is not None:
             solution = solution.columns(slice(n_bits, None))
         else:
             points = points[:: -(-len(points) // _MAX_POINTS_BY_POINTS)]
         self._calibrate(labeller, scores, solution, features, targets, modality, points)
-        if numbers is not None and modality in self.left_out:
-            left_out = self.left_out[modality]
-            self.left_out[modality] = left_out._replace(points=numbers[left_out.points])
+        if numbers is not None and modality in self.fitted.left_out:
+            left_out = self.fitted.left_out[modality]
+            self.fitted.left_out[modality] = left_out._replace(points=numbers[left_out.points])
         return function
 
     def _sample(self, features: Blocks, targets: BlockTargets) -> Integers:
@@ -124,8 +125,22 @@ class LabelFit:
         if values is None:
             return
         curves = fit_label_curves(values, truth, self.context.workers)
-        self.functions[modality] = LabelFunction(scores, curves)
-        self.left_out[modality] = LeftOut(points, curves(values), labels.codes.astype(bool))
+        self.fitted.functions[modality] = LabelFunction(scores, curves)
+        self.fitted.left_out[modality] = LeftOut(points, curves(values), labels.codes.astype(bool))
+
+
+@dataclass
+class FittedLabels:
+    """Functions of labels, and the predictions of points that were left out, to which the rest is fitted.
+
+    functions, left_out: By modality: label probabilities, and those of a sample of points by functions without them.
+    """
+
+    n_bits: int
+    seed: int
+    labels: LabelSets | None = None
+    functions: dict[str, LabelFunction] = field(default_factory=dict)
+    left_out: dict[str, LeftOut] = field(default_factory=dict)
 
     def model(self, modalities: tuple[str, ...]) -> LabelModel | None:
         """Return the label probabilities of all modalities; None if any has none."""
@@ -141,17 +156,17 @@ class LabelFit:
             left_out[names] = LeftOut(common, fusions[names](probabilities, prior), parts[0].labels)
         first = left_out[modalities[0],]
         left_out[()] = first._replace(probabilities=first.labels.astype(np.float32))
-        rng = np.random.default_rng(self.context.seed)
+        rng = np.random.default_rng(self.seed)
         step = max(1, sum(len(each.probabilities) for each in left_out.values()) // MAX_POINTS)
         sample = rng.permutation(np.concatenate([each.probabilities[::step] for each in left_out.values()]))
-        quantizer = LabelQuantizer.fit(sample, self.n_bits, self.context.seed)
+        quantizer = LabelQuantizer.fit(sample, self.n_bits, self.seed)
         weights, lifts = redundancy_weights(self.labels), dict.fromkeys(MATCHES, 0.0)
         model = LabelModel(self.labels.names, weights, self.functions, fusions, quantizer, lifts, None)
         return self._with_matches(model, left_out)
 
     def _with_matches(self, model: LabelModel, left_out: dict[Source, LeftOut]) -> LabelModel:
         """Return the model with lifts and curves of matches, fitted to pairs of left-out points."""
-        queries, items = sample_pairs(left_out, self.context.seed)
+        queries, items = sample_pairs(left_out, self.seed)
         stored = {source: model.encode(each.probabilities) for source, each in items.items()}
         names = tuple(left_out)
         parameters = np.empty((len(MATCHES), len(names), len(names), N_PARAMETERS))
@@ -166,7 +181,7 @@ class LabelFit:
                 for other, codes in enumerate(stored.values()):
                     known = matching(asked.labels, items[names[other]].labels, match)
                     scores = sum_tables(tables, codes)
-                    curve = fit_match_curve(scores, asked.probabilities, known, self.context.seed)
+                    curve = fit_match_curve(scores, asked.probabilities, known, self.seed)
                     parameters[number, place, other] = curve
         return replace(model, matches=MatchCurves(names, parameters))
 

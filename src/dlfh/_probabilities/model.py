@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +29,10 @@ _SMALLEST = 1e-6
 _MAX_FUSED = 1 << 20
 #: Entries of the (queries, centroids, labels) array of terms that is computed at once.
 _CHUNK_TERMS = 1 << 22
+
+
+#: Label probabilities that are calibrated when this is called; None if a modality has none.
+PendingLabels = Callable[[], "LabelModel | None"]
 
 
 class LabelFunction(HashFunction):

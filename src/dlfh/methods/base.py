@@ -21,7 +21,7 @@ from dlfh._parameters import Parameterized
 from dlfh._persistence.json_values import parameters_from_json, parameters_to_json
 from dlfh._persistence.model_folder import with_prefix, write_model
 from dlfh._persistence.registry import Registered, Registry
-from dlfh._probabilities.model import LabelModel
+from dlfh._probabilities.model import LabelModel, PendingLabels
 from dlfh._probabilities.scores import MATCHES
 from dlfh._validation import (
     Features,
@@ -85,11 +85,18 @@ class CrossModalHasher(Registered, Parameterized, ABC):
 
     #: Whether the blocks of all modalities are read together, so that they must be split at the same rows.
     _reads_together: ClassVar[bool] = True
-    #: Label probabilities; None for a method, or a fitted model, that has none.
-    label_model_: LabelModel | None = None
+    #: None for a method, or a fitted model, that has no label probabilities.
+    _label_model: LabelModel | PendingLabels | None = None
 
     #: Further fitted attributes that are saved, all of them arrays.
     _saved_arrays: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def label_model_(self) -> LabelModel | None:
+        """Label probabilities, calibrated when they are first used; None if there are none."""
+        if callable(self._label_model):
+            self._label_model = self._label_model()
+        return self._label_model
 
     def fit(self, modalities: Any, labels: Any = None) -> Self:
         """Learn codes and hash functions from paired modalities.
@@ -576,10 +583,10 @@ class CrossModalHasher(Registered, Parameterized, ABC):
                 raise ValueError(f"its array {name!r} has the wrong type or shape: {array.dtype}, {array.shape}")
             setattr(self, name, array)
         self._check_consistency()
-        self.label_model_, about = None, config["probabilities"]
+        self._label_model, about = None, config["probabilities"]
         if about is not None:
             parts = with_prefix(arrays, "probabilities/")
-            self.label_model_ = LabelModel.from_parts(about, parts, self.n_features_, self.n_bits)
+            self._label_model = LabelModel.from_parts(about, parts, self.n_features_, self.n_bits)
 
     def _fits(self, name: str, array: Array) -> bool:
         """Return whether a saved array is valid for the fitted attribute of this name; by default, for a history.

@@ -285,7 +285,7 @@ class DLFH(CrossModalHasher):
                 functions, _, sums = add_points(functions, used, {}, features, targets, context)
         self.hash_functions_, self.codes_, self.chosen_, self.sums_ = functions, learned.codes, context.chosen, sums
         self.objective_, self.flips_, self.label_codes_ = learned.objective, learned.flips, learned.label_codes
-        self.label_model_ = label_model
+        self._label_model = label_model
 
     def _fit_incomplete(self, features: dict[str, Blocks], labels: Any, missing: Missing) -> None:
         from dlfh.methods.incomplete import IncompleteData
@@ -317,7 +317,7 @@ class DLFH(CrossModalHasher):
             functions, codes, label_model = data.learn_functions(learned, learners, context, int(self.self_training))
         self.hash_functions_, self.codes_, self.chosen_, self.sums_ = functions, codes, context.chosen, {}
         self.objective_, self.label_codes_ = np.array(learned.objective), label_codes
-        self.flips_, self.label_model_ = np.array(learned.flips, np.int64), label_model
+        self.flips_, self._label_model = np.array(learned.flips, np.int64), label_model
 
     def codes_of_labels(self, labels: Any) -> tuple[dict[str, Codes], Mask]:
         """Return the learned codes of points with given labels, including new points and label sets.
@@ -454,7 +454,7 @@ class DLFH(CrossModalHasher):
         shares = {name: moments.target_mean[n_bits:] for name, moments in sums.items()}
         label_model = self.label_model_ and self.label_model_.grown(grown.names, scores, shares)
         self.hash_functions_, self.sums_, self.chosen_, self.label_codes_ = functions, sums, chosen, grown
-        self.label_model_ = label_model
+        self._label_model = label_model
         self.codes_ = {name: np.concatenate([self.codes_[name], codes[name][row_of_point]]) for name in names}
 
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, Array]]:

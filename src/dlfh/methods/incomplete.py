@@ -18,7 +18,7 @@ from dlfh._factorization.solver import Factorization
 from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import BlockTargets, Targets
 from dlfh._probabilities.fit import LabelFit
-from dlfh._probabilities.model import LabelModel
+from dlfh._probabilities.model import PendingLabels
 from dlfh._validation import Features, raise_if_not_finite
 from dlfh.blocks.opening import in_one_block
 from dlfh.codes import pack
@@ -153,7 +153,7 @@ class IncompleteData:
 
     def learn_functions(
         self, learned: Factorization, learners: dict[str, HashLearner], context: FitContext, self_training: int
-    ) -> tuple[dict[str, HashFunction], dict[str, Codes], LabelModel | None]:
+    ) -> tuple[dict[str, HashFunction], dict[str, Codes], PendingLabels]:
         """Return a hash function for each modality, the code of every point in each, and label probabilities.
 
         Known points have their learned codes. The others have hashed codes or, in a modality that they lack, the sign
@@ -172,7 +172,7 @@ class IncompleteData:
 
     def _fit_functions(
         self, learned: Factorization, learners: dict[str, HashLearner], context: FitContext, guessed: Codes | None
-    ) -> tuple[dict[str, HashFunction], LabelModel | None]:
+    ) -> tuple[dict[str, HashFunction], PendingLabels]:
         """Return each modality's function, fitted to the points that have it, including those with guessed codes."""
         functions: dict[str, HashFunction] = {}
         fits = LabelFit(learned.n_bits, context)

@@ -154,7 +154,7 @@ class LFH(CrossModalHasher):
                 name: fits.fit(learner, in_one_block(matrix, name), known, name)
                 for name, matrix in bar.track(features.items(), "hash functions")
             }
-            self.label_model_ = fits.model(tuple(features))
+            self._label_model = fits.model(tuple(features))
         self.codes_ = {name: codes.copy() for name in features}
 
     def _ascend(self, factors: Factors, rng: np.random.Generator, bar: Bar) -> None:

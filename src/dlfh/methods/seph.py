@@ -139,7 +139,7 @@ class SePH(CrossModalHasher):
             functions: dict[str, HashFunction] = {}
             for name, matrix in bar.track(features.items(), "hash functions"):
                 functions[name] = fits.fit(self._learner(), in_one_block(matrix, name), targets, name)
-        self.hash_functions_, self.label_model_ = functions, fits.model(tuple(features))
+        self.hash_functions_, self._label_model = functions, fits.model(tuple(features))
         self.codes_ = dict.fromkeys(features, codes[rows.row_of_point])
 
     def _unify(self, features: dict[str, Features]) -> Array:
