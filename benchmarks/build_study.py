@@ -33,7 +33,7 @@ from dlfh.collection.choosing import N_BITS, candidate_featurizers, choose_featu
 from dlfh.datasets import Items
 from dlfh.features import BagOfWords, CombinedImage, Featurizer, Gist, Vectors
 from dlfh.features.cache import cached
-from dlfh.features.hog import Hog
+from dlfh.features.combined import Hog
 from dlfh.hashing import KernelRidge, LinearRidge
 from dlfh.metrics import AP, P, evaluate, nDCG
 

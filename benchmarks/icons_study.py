@@ -22,7 +22,7 @@ from dlfh.collection.pictures import contact_sheet
 from dlfh.datasets import load_dataset
 from dlfh.datasets.icons import Icons
 from dlfh.features import BagOfWords, CombinedImage, Featurizer, Gist
-from dlfh.features.hog import Hog
+from dlfh.features.combined import Hog
 from dlfh.hashing import KernelLogistic, KernelRidge, LinearRidge
 from dlfh.methods import CCAITQ
 from dlfh.metrics import mean_average_precision

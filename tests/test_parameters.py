@@ -19,8 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from dlfh import DLFH, KDLFH, Encoder, InputError
 from dlfh._parameters import Parameterized
 from dlfh.features import BagOfWords, Clip, CombinedImage, Gist, Vectors
-from dlfh.features.hog import Hog
-from dlfh.features.thumbnail import Thumbnail
+from dlfh.features.combined import Hog, Thumbnail
 from dlfh.hashing import Deep, KernelLogistic, KernelRidge, LinearRidge
 
 ENGLISH = ["a red car", "a blue car", "a small dog", "a big dog"] * 5

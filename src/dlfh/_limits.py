@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from dlfh._arrays import Array
-from dlfh.errors import InputError
+from dlfh.errors import InputError, prefixed
 
 #: Maximum nesting depth.
 MAX_DEPTH = 64
@@ -30,6 +31,16 @@ _LIMITS = {
     "DLFH_MAX_PIXELS": 128_000_000,  # pixels of one image: more than cameras have
     "DLFH_MAX_OBJECTS": 1_000_000,  # arrays, groups, cells and fields in one file
     "DLFH_MAX_CHARACTERS": 1 << 22,  # characters of one text: more than a novel
+}
+
+
+#: Formats by their first bytes.
+_FIRST_BYTES = {
+    b"\x93NUMPY": "a NumPy array (.npy)",
+    b"PK": "a zip or NumPy archive (.npz)",
+    b"PAR1": "a Parquet table (.parquet)",
+    b"MATLAB": "a MATLAB file (.mat)",
+    b"\x89HDF": "an HDF5 file (.h5)",
 }
 
 
@@ -65,40 +76,50 @@ def check_regular_file(path: str | os.PathLike[str], called: str = "it") -> int:
     return status.st_size
 
 
+def read_file(path: Path, called: str) -> bytes:
+    """Return the content of a file, within the limit on its size; ``called`` names it in error messages."""
+    size = check_regular_file(path, called)
+    check_limit("DLFH_MAX_BYTES", size, f"{called} has {size:,} bytes")
+    try:
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{called} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
 @dataclass
 class Budget:
-    """Memory and objects that one file may still take.
+    """Memory and objects that one file may still take."""
 
-    n_bytes: Total memory.
-    called: Name of the file in error messages.
-    """
-
-    n_bytes: int
+    n_bytes: int  # total memory
     bytes_left: int
     objects_left: int
-    called: str = "it"
 
     @classmethod
-    def of_file(cls, file: Path, called: str = "it") -> Budget:
+    def of_file(cls, file: Path) -> Budget:
         """Return the budget for a file of this size."""
         n_bytes = max(limit_of("DLFH_MAX_BYTES"), _MEMORY_PER_BYTE * file.stat().st_size)
-        return cls(n_bytes, n_bytes, limit_of("DLFH_MAX_OBJECTS"), called)
+        return cls(n_bytes, n_bytes, limit_of("DLFH_MAX_OBJECTS"))
 
     def take_bytes(self, n_bytes: int) -> None:
         """Reserve memory; call this before allocating it."""
         self.bytes_left -= n_bytes
         if self.bytes_left < 0:
             raise InputError(
-                f"{self.called} takes more than the limit of {self.n_bytes / 2**30:.3g} GB of memory to read: "
+                f"it takes more than the limit of {self.n_bytes / 2**30:.3g} GB of memory to read: "
                 "set DLFH_MAX_BYTES to raise it"
             )
+
+    def check_bytes(self, n_bytes: int) -> None:
+        """Raise InputError if more memory is needed than is left; reserve nothing."""
+        if n_bytes > self.bytes_left:
+            self.take_bytes(n_bytes)
 
     def take_objects(self, number: int = 1) -> None:
         """Count arrays, groups, cells or fields."""
         self.objects_left -= number
         if self.objects_left < 0:
             raise InputError(
-                f"{self.called} has more than the limit of {limit_of('DLFH_MAX_OBJECTS'):,} arrays, groups, cells "
+                f"it has more than the limit of {limit_of('DLFH_MAX_OBJECTS'):,} arrays, groups, cells "
                 "and fields: set DLFH_MAX_OBJECTS to raise it"
             )
 
@@ -106,3 +127,33 @@ class Budget:
         """Return texts as an array, in which each takes as much memory as the longest."""
         self.take_bytes(4 * len(texts) * max(map(len, texts), default=0))
         return np.array(texts, dtype=str)
+
+
+@contextmanager
+def reading(file: Path, kind: str) -> Iterator[Budget]:
+    """Provide the budget for reading a file, and raise all errors of its parser as one InputError that names the file.
+
+    kind: The expected format, such as "a Parquet table", for the message.
+    """
+    with prefixed(f"cannot read {file}"):
+        check_regular_file(file)
+        try:
+            with open(file, "rb") as stream:  # a missing permission is reported as such, not as damage
+                head = stream.read(8)
+            yield Budget.of_file(file)
+        except InputError:
+            raise
+        except PermissionError as error:
+            raise InputError(str(error.strerror)) from None
+        except MemoryError:
+            raise InputError("it is damaged, or needs more memory than is available") from None
+        except Exception:  # parsers raise all kinds of errors on damaged files
+            raise InputError(f"it is damaged, truncated or not {kind}{_hint(file, head)}") from None
+
+
+def _hint(file: Path, head: bytes) -> str:
+    """Return a hint if the first bytes of a file are those of a format with another suffix."""
+    if not head:
+        return ": it is empty"
+    kinds = (kind for start, kind in _FIRST_BYTES.items() if head.startswith(start) and file.suffix not in kind)
+    return "".join(f"; it looks like {kind}" for kind in kinds)

@@ -54,7 +54,7 @@ def checked_sparse(matrix: Any, called: str) -> Any:
 
 
 def rows_from_parts(called: str, parts: Mapping[str, Any], shape: Any, layout: str = "csr") -> sp.csr_array:
-    """Return the CSR array with the given parts, or raise an InputError that says what is wrong with them.
+    """Return the CSR array with the given parts, its column indices sorted and unique; invalid parts raise InputError.
 
     called: Name of the matrix in error messages.
     parts: SciPy's attributes: ``data`` with ``indices`` and ``indptr``, with ``row`` and ``col``, or with ``offsets``.
@@ -63,7 +63,9 @@ def rows_from_parts(called: str, parts: Mapping[str, Any], shape: Any, layout: s
     if layout not in _PARTS or not all(name in parts for name in _PARTS[layout]):
         raise _damaged(called, f"unknown layout {layout!r} with parts {', '.join(sorted(parts))}")
     arrays = [np.asarray(parts[name]) for name in _PARTS[layout]]
-    return sp.csr_array(_made(layout, _checked_parts(called, size, layout, arrays), size))
+    rows = sp.csr_array(_made(layout, _checked_parts(called, size, layout, arrays), size))
+    rows.sum_duplicates()
+    return rows
 
 
 def _made(layout: str, parts: tuple[Any, ...], shape: Shape) -> Any:

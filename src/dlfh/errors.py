@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 __all__ = ["DLFHError", "DataWarning", "InputError", "ModelError", "NotFittedError", "ServiceError", "StorageError"]
 
 
@@ -47,3 +50,12 @@ class StorageError(DLFHError, ValueError):
 
 class DataWarning(UserWarning):
     """The data can be used but has a problem, described in the message."""
+
+
+@contextmanager
+def prefixed(prefix: str) -> Iterator[None]:
+    """Begin the message of an InputError with ``prefix`` and a colon."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{prefix}: {error}") from None

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from dlfh.cli import main
 from dlfh.codes import pack, random_codes, unpack
-from dlfh.datasets.parquet import write_parquet
+from dlfh.datasets.arrow import write_parquet
 from dlfh.metrics import evaluate
 
 MEASURES = ["AP", "P@10", 'P(match="all")@3', "nDCG@10", "PR"]

@@ -26,7 +26,7 @@ from dlfh.collection import changing
 from dlfh.collection.contents import content_hash
 from dlfh.datasets import Items, read_items
 from dlfh.features import BagOfWords
-from dlfh.features.thumbnail import Thumbnail
+from dlfh.features.combined import Thumbnail
 from tests.collection.folders import assert_equal, draw, make_folder, plain_model
 from tests.index.kill_writers import kill_self_at
 

@@ -18,7 +18,7 @@ from dlfh.collection.changing import SyncResult
 from dlfh.datasets import Items, read_items
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Vectors
-from dlfh.features.thumbnail import Thumbnail
+from dlfh.features.combined import Thumbnail
 from tests.collection.folders import assert_equal, draw, make_folder, plain_model
 
 ROOT = Path(__file__).parent.parent.parent

@@ -15,7 +15,7 @@ from dlfh.collection.evaluation import fit_and_evaluate, hold_out
 from dlfh.datasets import Items
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Clip, CombinedImage, EfficientNet, Featurizer, Gist, Vectors
-from dlfh.features.thumbnail import Thumbnail
+from dlfh.features.combined import Thumbnail
 from dlfh.methods import CCAITQ
 
 Candidates = dict[str, list[Featurizer]]

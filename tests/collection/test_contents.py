@@ -19,7 +19,7 @@ from dlfh.collection.evaluation import hold_out
 from dlfh.datasets import Items
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Vectors
-from dlfh.features.thumbnail import Thumbnail
+from dlfh.features.combined import Thumbnail
 
 LONG_AGO = time.time() - 3600
 

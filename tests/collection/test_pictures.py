@@ -78,7 +78,7 @@ def test_a_result_without_images_is_refused(tmp_path: Path) -> None:
 def test_notebooks_show_a_collection_as_a_table(items: object, photos: Path, tmp_path: Path) -> None:
     from dlfh import DLFH, Encoder
     from dlfh.features import BagOfWords
-    from dlfh.features.thumbnail import Thumbnail
+    from dlfh.features.combined import Thumbnail
 
     encoder = Encoder(
         {"image": Thumbnail(), "text": BagOfWords()}, DLFH(n_bits=16, random_state=0, hash_function="linear")

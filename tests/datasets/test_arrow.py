@@ -101,14 +101,14 @@ def test_invalid_offsets_are_refused(tmp_path: Path) -> None:
         (tmp_path / "x.arrow").write_bytes(
             content.replace(offsets, b"".join(number.to_bytes(4, "little") for number in wrong))
         )
-        with pytest.raises(InputError, match=r"cannot read .*x\.arrow as Arrow"):
+        with pytest.raises(InputError, match=r"cannot read .*x\.arrow: it is damaged, truncated or not a table"):
             read_table(tmp_path / "x.arrow")
 
 
 def test_other_formats_are_an_error(tmp_path: Path) -> None:
     for content in (b"", b"ARROW1", b"ARROW1\0\0", b"id,text\n1,a cat\n"):
         (tmp_path / "x.feather").write_bytes(content)
-        with pytest.raises(InputError, match=r"cannot read .*x\.feather as Arrow"):
+        with pytest.raises(InputError, match=r"cannot read .*x\.feather: it is damaged, truncated or not a table"):
             read_table(tmp_path / "x.feather")
     (tmp_path / "x.feather").write_bytes(b"FEA1" + bytes(40) + b"FEA1")
     with pytest.raises(InputError, match=r"Feather version 1: write it again"):

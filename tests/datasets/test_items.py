@@ -95,7 +95,7 @@ def test_rows_of_another_length_are_skipped_and_reported(tmp_path: Path) -> None
         (b"\n\n", "is empty"),
         (b"a,b\ncaf\xe9,1\n", "not encoded in utf-8: line 2 contains the byte 0xe9"),
         (b"a,b\nx\0y,1\n", "line 2 contains a null character"),
-        (b'a,b\n"x,1\n', "cannot read .* as a table"),
+        (b'a,b\n"x,1\n', "cannot read .*: line 2: unexpected end of data"),
     ],
 )
 def test_invalid_tables_are_one_sentence(tmp_path: Path, content: bytes, sentence: str) -> None:
@@ -124,7 +124,7 @@ def test_missing_files_and_other_formats_are_named(tmp_path: Path, name: str, se
 def test_a_damaged_parquet_file_is_named(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     (tmp_path / "items.parquet").write_bytes(b"PAR1 and nothing more")
-    with pytest.raises(InputError, match=r"cannot read .*items\.parquet as Parquet"):
+    with pytest.raises(InputError, match=r"cannot read .*items\.parquet: it is damaged, truncated or not a table"):
         read_table(tmp_path / "items.parquet")
 
 

@@ -11,8 +11,7 @@ from sklearn.base import clone
 
 from dlfh import InputError, ModelError, NotFittedError
 from dlfh.features import BagOfWords, Clip, CombinedImage, Featurizer, Gist, Vectors
-from dlfh.features.hog import Hog
-from dlfh.features.thumbnail import Thumbnail
+from dlfh.features.combined import Hog, Thumbnail
 from tests.features.examples import PICTURES, TEXTS, dense, with_json
 
 EXAMPLES: list[tuple[Featurizer, Any]] = [

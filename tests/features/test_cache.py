@@ -15,7 +15,7 @@ import pytest
 from dlfh.errors import InputError
 from dlfh.features import CombinedImage, Gist, images
 from dlfh.features.cache import FeatureCache, cached
-from dlfh.features.thumbnail import Thumbnail
+from dlfh.features.combined import Thumbnail
 from tests.conftest import stripes
 
 

@@ -19,8 +19,8 @@ from sklearn.base import clone
 
 from dlfh import InputError
 from dlfh.features import CombinedImage
+from dlfh.features.combined import Thumbnail
 from dlfh.features.images import read_image
-from dlfh.features.thumbnail import Thumbnail
 from tests.features.examples import PICTURES
 
 

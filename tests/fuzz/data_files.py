@@ -32,8 +32,8 @@ from dlfh.datasets.loaders import load_file
 from dlfh.datasets.tables import read_table
 from dlfh.errors import DLFHError
 from dlfh.features import BagOfWords
+from dlfh.features.combined import Thumbnail
 from dlfh.features.images import known_formats, read_image
-from dlfh.features.thumbnail import Thumbnail
 from tests.datasets.matlab73 import write_matlab73
 from tests.fuzz.cases import Case, Target, unpacked
 from tests.fuzz.mutations import damage, damage_array, damage_json, damage_text, to_json

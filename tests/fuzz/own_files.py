@@ -35,7 +35,7 @@ from dlfh.collection import words
 from dlfh.datasets import Items, make_paired
 from dlfh.errors import DLFHError
 from dlfh.features import BagOfWords
-from dlfh.features.thumbnail import Thumbnail
+from dlfh.features.combined import Thumbnail
 from dlfh.index import manifest, segment_file
 from dlfh.index.manifest import SegmentRecord
 from dlfh.index.segment import metadata_checksum

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, expec
 from dlfh import DLFH, Collection, Encoder
 from dlfh.datasets import Items, load_dataset, read_items
 from dlfh.features import BagOfWords
-from dlfh.features.thumbnail import Thumbnail
+from dlfh.features.combined import Thumbnail
 
 #: Timeout in milliseconds, long enough for busy machines.
 TIMEOUT = 30_000

@@ -22,7 +22,7 @@ import pytest
 from dlfh import DLFH, Collection, Encoder
 from dlfh.datasets import Items, read_items
 from dlfh.features import BagOfWords
-from dlfh.features.thumbnail import Thumbnail
+from dlfh.features.combined import Thumbnail
 
 TOKEN = "a-token-for-the-tests"
 #: Ids with characters that need escaping in addresses.

@@ -20,7 +20,7 @@ from PIL import Image
 from dlfh import DLFH, Collection, Encoder
 from dlfh.datasets import Items
 from dlfh.features import BagOfWords
-from dlfh.features.thumbnail import Thumbnail
+from dlfh.features.combined import Thumbnail
 from tests.service.conftest import AWKWARD, TOKEN, Running, memory_of, serving
 
 

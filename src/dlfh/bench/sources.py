@@ -35,10 +35,14 @@ def load_source(name: str, file: Path | None = None, *, n_points: int | None = N
         parts = {"train": split.train, "queries": split.queries}
         return Source.of(split.name, parts, split.notes, like=name.removeprefix(GENERATED))
     if file is not None:
-        loaded = load_file(file, name)
-        like = describe(name).key
+        description = describe(name)
+        loaded = load_file(file, description)
         return Source.of(
-            loaded.name, _with_unseen(loaded.parts), loaded.notes, like=like, as_published=loaded.as_published
+            loaded.name,
+            _with_unseen(loaded.parts),
+            loaded.notes,
+            like=description.key,
+            as_published=loaded.as_published,
         )
     if name in DATA_SETS:
         raise InputError(f"{name} does not come with dlfh: name its file with --file, or try {GENERATED}{name}")

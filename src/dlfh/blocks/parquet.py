@@ -93,9 +93,7 @@ class ParquetBlocks(Blocks):
         if self.width is not None:
             starts = _offsets(parts[0])
             pieces = {"data": _flat(parts[1]), "indices": _flat(parts[0]), "indptr": starts}
-            rows = rows_from_parts(self.name, pieces, (len(starts) - 1, self.width))
-            rows.sum_duplicates()
-            return rows
+            return rows_from_parts(self.name, pieces, (len(starts) - 1, self.width))
         if len(parts) > 1 or not _is_list(parts[0].type):
             matrix = np.column_stack([part.to_numpy(zero_copy_only=False) for part in parts])
             matrix = matrix[:, 0] if self.is_vector else matrix

@@ -18,7 +18,7 @@ from dlfh._persistence.files import create_folder, read_regular, remove_leftover
 from dlfh._progress import Advance, progress
 from dlfh.blocks.base import Blocks, BlockValues
 from dlfh.blocks.dask import connect
-from dlfh.datasets.parquet import write_parquet
+from dlfh.datasets.arrow import write_parquet
 from dlfh.errors import InputError
 from dlfh.hashing import HashFunction
 from dlfh.hashing.base import hash_block, numbered_rows

@@ -28,8 +28,7 @@ from dlfh._limits import check_limit, check_regular_file
 from dlfh._persistence.files import open_regular, read_regular, replace_file
 from dlfh.datasets.leakage import fingerprints
 from dlfh.errors import InputError
-from dlfh.features.base import Featurizer
-from dlfh.features.files import new_hash
+from dlfh.features.base import Featurizer, new_hash
 
 if TYPE_CHECKING:
     from dlfh.datasets.items import Items

@@ -16,22 +16,24 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from dlfh._limits import Budget, check_regular_file
+from dlfh._limits import Budget, reading
 from dlfh._persistence.outputs import write_output
-from dlfh._sparse import rows_from_parts
+from dlfh._sparse import compressed_rows, rows_from_parts
 from dlfh.blocks import open_blocks, opening
-from dlfh.datasets.csr import as_csr, join_csr_parts, split_csr
+from dlfh.datasets.arrow import read_parquet, write_parquet
 from dlfh.datasets.hdf5 import read_hdf5
 from dlfh.datasets.image_files import IMAGE_SUFFIXES
 from dlfh.datasets.matlab import is_matlab73, read_matlab, write_matlab
-from dlfh.datasets.parquet import read_parquet, write_parquet
-from dlfh.errors import InputError
+from dlfh.errors import InputError, prefixed
 
 #: Arrays by name: ndarrays, and csr_arrays where the file stores sparse matrices.
 Arrays: TypeAlias = dict[str, Any]
 
 # Name of the only array in a file that stores no names.
 _ONLY = "array"
+
+# Suffixes of the names of the arrays that store a sparse matrix.
+_PARTS = ("data", "indices", "indptr", "shape")
 
 
 def read_arrays(path: str | os.PathLike[str]) -> Arrays:
@@ -69,23 +71,10 @@ def read_arrays(path: str | os.PathLike[str]) -> Arrays:
     file = Path(path)
     if is_array_folder(file):
         return _read_folder(file)
-    try:
+    with prefixed(f"cannot read {file}"):
         kind, read = _by_suffix(_READERS, file)
-        check_regular_file(file)
-        try:
-            with open(file, "rb"):  # a missing permission is reported as such, not as damage
-                pass
-            return read(file, Budget.of_file(file))
-        except InputError:
-            raise
-        except PermissionError as error:
-            raise InputError(str(error.strerror)) from None
-        except MemoryError:
-            raise InputError("it is damaged, or needs more memory than is available") from None
-        except Exception:  # parsers raise all kinds of errors on damaged files
-            raise InputError(f"it is damaged, truncated or not {kind}{_actual_format(file)}") from None
-    except InputError as error:
-        raise InputError(f"cannot read {file}: {error}") from None
+    with reading(file, kind) as budget:
+        return read(file, budget)
 
 
 def is_array_folder(path: Path) -> bool:
@@ -94,12 +83,9 @@ def is_array_folder(path: Path) -> bool:
         return False
     inside = [each for each in path.iterdir() if not each.name.startswith(".")]
     suffixes = {each.suffix.lower() for each in inside}
-    is_table = bool(suffixes & {".parquet"})  # a folder of Parquet files is one table
-    return (
-        bool(suffixes & set(_READERS))
-        and not is_table
-        and not any(each.is_dir() or each.suffix.lower() in IMAGE_SUFFIXES for each in inside)
-    )
+    # A folder of Parquet files is one table.
+    others = any(each.is_dir() for each in inside) or suffixes & {".parquet", *IMAGE_SUFFIXES}
+    return bool(suffixes & set(_READERS)) and not others
 
 
 def _read_folder(folder: Path) -> Arrays:
@@ -164,13 +150,11 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any], *, ove
     (3, 1)
     """
     file = Path(path)
-    try:
+    with prefixed(f"cannot write {file}"):
         _, write = _by_suffix(_WRITERS, file)
         content = write({name: _checked(name, array) for name, array in arrays.items()})
         if file.is_dir():
             raise InputError("it is a folder")
-    except InputError as error:
-        raise InputError(f"cannot write {file}: {error}") from None
     try:
         write_output(file, [content], overwrite=overwrite)
     except OSError as error:
@@ -189,31 +173,15 @@ def _by_suffix(table: Mapping[str, tuple[str, Callable[..., Any]]], file: Path) 
     return table[suffix]
 
 
-def _actual_format(file: Path) -> str:
-    """Return a hint if the first bytes are those of a format with another suffix."""
-    with open(file, "rb") as stream:
-        head = stream.read(8)
-    if not head:
-        return ": it is empty"
-    for start, kind in (
-        (b"\x93NUMPY", "a NumPy array (.npy)"),
-        (b"PK", "a zip or NumPy archive (.npz)"),
-        (b"PAR1", "a Parquet table (.parquet)"),
-        (b"MATLAB", "a MATLAB file (.mat)"),
-        (b"\x89HDF", "an HDF5 file (.h5)"),
-    ):
-        if head.startswith(start) and file.suffix not in kind:
-            return f"; it looks like {kind}"
-    return ""
-
-
 def _checked(name: str, array: Any) -> Any:
     if not isinstance(name, str) or not name:
         raise InputError(f"names of arrays must be non-empty strings, got {name!r}")
     if sp.issparse(array):
         if array.ndim != 2:
             raise InputError(f"the sparse array {name!r} must be two-dimensional, got shape {array.shape}")
-        return as_csr(name, array.copy())
+        rows = compressed_rows(array.copy(), repr(name))
+        rows.sum_duplicates()
+        return rows
     try:
         values = np.asarray(array)
     except ValueError:
@@ -241,9 +209,15 @@ def _read_npz(file: Path, budget: Budget) -> Arrays:
             name = member.filename.removesuffix(".npy")
             with archive.open(member) as stream:
                 arrays[name] = _read_npy_stream(name, stream, member.file_size, budget)
-    if {"format", "shape", "data"} <= set(arrays):
-        return {_ONLY: _scipy_matrix(arrays)}
-    return join_csr_parts(arrays)
+    if not {"format", "shape", "data"} <= set(arrays):
+        return _join_sparse(arrays)
+    stored = arrays["format"].item()  # written by scipy.sparse.save_npz
+    layout = stored.decode() if isinstance(stored, bytes) else str(stored)
+    return {_ONLY: rows_from_parts(repr(_ONLY), arrays, arrays["shape"], layout)}
+
+
+def _read_hdf5(file: Path, budget: Budget) -> Arrays:
+    return _join_sparse(read_hdf5(file, budget))
 
 
 def _read_safetensors(file: Path, budget: Budget) -> Arrays:
@@ -253,14 +227,17 @@ def _read_safetensors(file: Path, budget: Budget) -> Arrays:
     return dict(safetensors.numpy.load_file(file))
 
 
-def _scipy_matrix(arrays: Arrays) -> sp.csr_array:
-    """Return the matrix in a file written by `scipy.sparse.save_npz`."""
-    stored = arrays["format"].item()
-    layout = stored.decode() if isinstance(stored, bytes) else str(stored)
-    parts = {name: array for name, array in arrays.items() if name not in ("format", "shape", "_is_array")}
-    rows = rows_from_parts(repr(_ONLY), parts, arrays["shape"], layout)
-    rows.sum_duplicates()
-    return rows
+def _join_sparse(arrays: Arrays) -> Arrays:
+    """Combine ``name_data``, ``name_indices``, ``name_indptr`` and ``name_shape`` into one matrix ``name``."""
+    joined: Arrays = {}
+    for name, array in arrays.items():
+        stem, _, part = name.rpartition("_")
+        parts: Arrays = {other: arrays.get(f"{stem}_{other}") for other in _PARTS}
+        if part not in _PARTS or any(other is None for other in parts.values()):
+            joined[name] = array
+        elif part == _PARTS[0]:
+            joined[stem] = rows_from_parts(repr(stem), parts, np.ravel(parts["shape"]))
+    return joined
 
 
 def _read_npy_stream(name: str, stream: Any, size: int, budget: Budget) -> Any:
@@ -289,7 +266,10 @@ def _write_npy(arrays: Arrays) -> bytes:
 def _write_npz(arrays: Arrays) -> bytes:
     parts: Arrays = {}
     for name, array in arrays.items():
-        stored = split_csr(name, array) if sp.issparse(array) else {name: array}
+        stored = {name: array}
+        if sp.issparse(array):
+            values = (array.data, array.indices, array.indptr, np.array(array.shape, np.int64))
+            stored = {f"{name}_{part}": piece for part, piece in zip(_PARTS, values, strict=True)}
         for clash in stored.keys() & parts.keys():
             raise InputError(f"two arrays would both be stored as {clash!r}; rename one")
         parts.update(stored)
@@ -306,8 +286,8 @@ _READERS: dict[str, tuple[str, Callable[[Path, Budget], Arrays]]] = {
     ".npz": ("a NumPy archive", _read_npz),
     ".npy": ("a NumPy array", _read_npy),
     ".mat": ("a MATLAB file", read_matlab),
-    ".h5": ("an HDF5 file", read_hdf5),
-    ".hdf5": ("an HDF5 file", read_hdf5),
+    ".h5": ("an HDF5 file", _read_hdf5),
+    ".hdf5": ("an HDF5 file", _read_hdf5),
     ".parquet": ("a Parquet table", read_parquet),
     ".safetensors": ("a safetensors file", _read_safetensors),
 }

@@ -13,8 +13,17 @@ from dlfh.datasets.layout import Part
 from dlfh.errors import InputError
 
 
-def check_parts(parts: dict[str, Part], description: Description | None = None) -> None:
-    """Raise InputError unless the parts consist of finite matrices with one row per point, none of them swapped."""
+def check_parts(parts: dict[str, Part], description: Description | None, ignored: tuple[str, ...]) -> None:
+    """Raise InputError unless the parts have two or more finite matrices with one row per point, none of them swapped.
+
+    ignored: Arrays of the file that are not matrices, for the message.
+    """
+    modalities = next((list(part.points.modalities) for part in parts.values()), [])
+    if len(modalities) < 2:
+        hint = f"; not a matrix with one row per point: {', '.join(map(repr, ignored))}" if ignored else ""
+        raise InputError(
+            f"at least two modalities are needed, but the file has {', '.join(map(repr, modalities)) or 'none'}{hint}"
+        )
     if parts.keys() != {"all"} and ("all" in parts or not {"train", "queries"} <= parts.keys()):
         raise InputError(
             "a split file must have the parts 'train' and 'queries' ('database' is optional), "
@@ -22,8 +31,17 @@ def check_parts(parts: dict[str, Part], description: Description | None = None) 
         )
     for part in parts.values():
         for name, matrix in part.features().items():
-            _check_matrix(name, matrix)
-        _check_labels(part.names["labels"], part.points.labels)
+            if matrix.dtype.kind not in "biuf" or matrix.ndim != 2 or 0 in matrix.shape:
+                raise InputError(
+                    f"{name} must be a numeric matrix with one row per point, got shape {_shape(matrix)} and type "
+                    f"{matrix.dtype}"
+                )
+        labels = part.points.labels
+        if labels.ndim not in (1, 2) or 0 in labels.shape:
+            raise InputError(
+                f"{part.names['labels']} must be a matrix with one row per point or a vector of class ids, "
+                f"got {f'shape {_shape(labels)}' if labels.ndim else 'a scalar'}"
+            )
         _check_rows(part)
     if description is not None:
         for part in parts.values():
@@ -35,19 +53,8 @@ def check_parts(parts: dict[str, Part], description: Description | None = None) 
     _check_sizes(parts)
 
 
-def _check_matrix(name: str, array: Any) -> None:
-    if array.dtype.kind not in "biuf" or array.ndim != 2 or 0 in array.shape:
-        raise InputError(
-            f"{name} must be a numeric matrix with one row per point, got shape {_shape(array)} and type {array.dtype}"
-        )
-
-
-def _check_labels(name: str, array: Any) -> None:
-    if array.ndim not in (1, 2) or 0 in array.shape:
-        raise InputError(
-            f"{name} must be a matrix with one row per point or a vector of class ids, "
-            f"got {f'shape {_shape(array)}' if array.ndim else 'a scalar'}"
-        )
+def _shape(array: Any) -> str:
+    return " x ".join(map(str, array.shape))
 
 
 def _check_rows(part: Part) -> None:
@@ -69,31 +76,17 @@ def _check_rows(part: Part) -> None:
     raise InputError(f"variables that describe the same points must have the same number of rows: {counts}")
 
 
-def _n_points(part: Part) -> int:
-    return int(next(iter(part.points.modalities.values())).shape[0])
-
-
-def _shape(array: Any) -> str:
-    return " x ".join(map(str, array.shape))
-
-
 def _check_widths(parts: list[Part]) -> None:
     first, *others = parts
     for other in others:
-        widths = [
-            {part.names[name]: part.points.modalities[name].shape[1] for name in _of_different_width(first, other)}
-            for part in (first, other)
-        ]
-        if len(widths[0]) > 1 and sorted(widths[0].values()) == sorted(widths[1].values()):
+        pairs = [(part.points.modalities, part.names) for part in (first, other)]
+        differing = [name for name in pairs[0][0] if len({matrices[name].shape[1] for matrices, _ in pairs}) > 1]
+        widths = [{names[name]: matrices[name].shape[1] for name in differing} for matrices, names in pairs]
+        if len(differing) > 1 and sorted(widths[0].values()) == sorted(widths[1].values()):
             a, b = (f"{' and '.join(names)} have {' and '.join(map(str, names.values()))}" for names in widths)
             raise InputError(f"{a} features, but {b}: one of the pairs is swapped")
         for (a, width), (b, other_width) in zip(widths[0].items(), widths[1].items(), strict=True):
             raise InputError(f"{a} has {width} features but {b} has {other_width}")
-
-
-def _of_different_width(a: Part, b: Part) -> list[str]:
-    modalities = a.points.modalities
-    return [name for name in modalities if modalities[name].shape[1] != b.points.modalities[name].shape[1]]
 
 
 def _check_not_swapped(part: Part, description: Description) -> None:
@@ -110,28 +103,26 @@ def _check_not_swapped(part: Part, description: Description) -> None:
 
 
 def _check_finite(name: str, array: Any) -> None:
-    values = array.data if sp.issparse(array) else array
-    if values.dtype.kind != "f" or np.isfinite(values).all():
-        return
     if sp.issparse(array):
-        bad = np.flatnonzero(~np.isfinite(array.data))
-        rows, columns = np.searchsorted(array.indptr, bad, side="right") - 1, array.indices[bad]
+        entries = sp.coo_array(array)
+        rows, columns = (places[~np.isfinite(entries.data)] for places in entries.coords)
     else:
         rows, columns = np.nonzero(~np.isfinite(array))
-    count = "1 value" if len(rows) == 1 else f"{len(rows)} values"
-    raise InputError(f"{name} contains NaN or infinity: {count}, the first in row {rows[0]}, column {columns[0]}")
+    if len(rows):
+        count = "1 value" if len(rows) == 1 else f"{len(rows)} values"
+        raise InputError(f"{name} contains NaN or infinity: {count}, the first in row {rows[0]}, column {columns[0]}")
 
 
 def _check_sizes(parts: dict[str, Part]) -> None:
     if "all" in parts:
-        if _n_points(parts["all"]) < 2:
+        if parts["all"].n_points < 2:
             raise InputError("at least two points are needed, but there is only one")
         return
     queries, database = parts["queries"], parts.get("database", parts["train"])
-    if _n_points(queries) > _n_points(database):
+    if queries.n_points > database.n_points:
         a, b = (next(iter(part.features())) for part in (queries, database))
         raise InputError(
-            f"{a} has {_n_points(queries)} rows but {b} has only {_n_points(database)}: "
+            f"{a} has {queries.n_points} rows but {b} has only {database.n_points}: "
             "queries and database are swapped, or the database is truncated"
         )
 
@@ -148,13 +139,18 @@ def read_labels(parts: dict[str, Part]) -> dict[str, Any]:
         if sp.issparse(first) and first.shape[1] != other.shape[1]:
             raise InputError(f"{called} has {first.shape[1]} labels but {other_called} has {other.shape[1]}")
         if _form(first) == "ids" and other_called != called:
-            _check_same_origin(called, first, other_called, other)
+            (low, high), (other_low, other_high) = ((int(ids.min()), int(ids.max())) for ids in (first, other))
+            if {low, other_low} == {0, 1} and low - other_low == high - other_high:
+                raise InputError(
+                    f"{called} has class ids {low} to {high} but {other_called} has {other_low} to {other_high}: "
+                    "one starts at 0, the other at 1"
+                )
     return labels
 
 
 def _one_form(part: Part) -> Any:
     array, name = part.points.labels, part.names["labels"]
-    if sp.issparse(array) or (array.ndim == 2 and array.shape[0] == _n_points(part) and array.shape[1] > 1):
+    if sp.issparse(array) or (array.ndim == 2 and array.shape[0] == part.n_points and array.shape[1] > 1):
         return _indicator(name, array)
     flat = array.ravel()
     if flat.dtype.kind == "O":
@@ -187,15 +183,6 @@ def _indicator(name: str, array: Any) -> sp.csr_array:
     return matrix.astype(np.int8)
 
 
-def _check_same_origin(name: str, ids: Any, other_name: str, others: Any) -> None:
-    """Detect class ids that start at 0 in one part and at 1 in the other."""
-    if {int(ids.min()), int(others.min())} == {0, 1} and ids.min() - others.min() == ids.max() - others.max():
-        raise InputError(
-            f"{name} has class ids {ids.min()} to {ids.max()} but {other_name} has {others.min()} to {others.max()}: "
-            "one starts at 0, the other at 1"
-        )
-
-
 def departures(parts: dict[str, Part], description: Description) -> tuple[str, ...]:
     """Return a sentence for each number of points or features that differs from the published data set."""
     title, notes = description.title, []
@@ -205,7 +192,7 @@ def departures(parts: dict[str, Part], description: Description) -> tuple[str, .
             notes.append(f"modality {name!r} of {title} as published is missing")
         elif (width := modalities[name].shape[1]) != expected:
             notes.append(f"modality {name!r} has {width} features; {title} as published has {expected}")
-    n_points = sum(_n_points(part) for name, part in parts.items() if name != "train" or "database" not in parts)
+    n_points = sum(part.n_points for name, part in parts.items() if name != "train" or "database" not in parts)
     if n_points != description.n_points:
         notes.append(f"the file has {n_points} points; {title} as published has {description.n_points}")
     return tuple(notes)

@@ -2,7 +2,7 @@
 
 Calamine allocates a grid from the first to the last cell, and copies a shared text into every cell that refers to it: a
 file of a kilobyte could exhaust the memory, which ends the process. So the archive is unpacked here, up to a limit, and
-`_Usage` adds up what each sheet would take before calamine sees the workbook.
+`_Part` adds up what each part would take before calamine sees the workbook.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import io
 import itertools
 import re
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
@@ -23,7 +22,6 @@ from dlfh._limits import Budget
 from dlfh._optional import require
 from dlfh.errors import InputError
 
-_NOT_A_WORKBOOK = "it is not an Excel workbook (.xlsx), or has a password: save it as .xlsx without one, or as .csv"
 _REFERENCE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 _LAST_ROW, _LAST_COLUMN = 1 << 20, 1 << 14
 
@@ -31,29 +29,25 @@ _LAST_ROW, _LAST_COLUMN = 1 << 20, 1 << 14
 _GRID_CELL_BYTES, _CELL_BYTES, _ROW_BYTES = 32, 120, 400
 
 
-def read_sheet(file: Path, budget: Budget) -> Iterator[tuple[int, list[Any]]]:
-    """Yield the number, from 1, and the cells of each row that is not empty.
+def read_sheet(file: Path, budget: Budget) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the position and the cells of each row that is not empty; no row is shorter than the first.
 
     Dates and times are strings in ISO format; empty cells and errors such as #N/A are None.
     """
     calamine = require("python_calamine", "reading Excel workbooks", "excel")
-    try:
-        parts = _unpack(file, budget)
-        _check_usage(parts, budget)
-    except zipfile.BadZipFile:
-        raise InputError(_NOT_A_WORKBOOK) from None
-    except (expat.ExpatError, zlib.error, EOFError, NotImplementedError, RuntimeError, UnicodeDecodeError):
-        raise InputError("it is damaged") from None
+    parts = _unpack(file, budget)
+    _check_memory(parts, budget)
+    width = 0
     for number, cells in enumerate(_calamine_rows(calamine, parts), 1):
         values = [_value(cell) for cell in cells]
         while values and values[-1] is None:
             values.pop()
         if values:
-            texts = sum(
-                _CELL_BYTES + (len(value) if isinstance(value, str) else 0) for value in values if value is not None
-            )
-            budget.take_bytes(_ROW_BYTES + 8 * len(values) + texts)
-            yield number, values
+            width = width or len(values)
+            filled = [value for value in values if value is not None]
+            n_characters = sum(len(value) for value in filled if isinstance(value, str))
+            budget.take_bytes(_ROW_BYTES + 8 * len(values) + _CELL_BYTES * len(filled) + n_characters)
+            yield f"row {number}", values + [None] * (width - len(values))
 
 
 def _unpack(file: Path, budget: Budget) -> dict[str, bytes]:
@@ -83,8 +77,7 @@ def _calamine_rows(calamine: Any, parts: dict[str, bytes]) -> Iterator[list[Any]
     except calamine.WorksheetNotFound:
         raise InputError("it is damaged: its first sheet is missing") from None
     except calamine.CalamineError as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(_NOT_A_WORKBOOK if "file format" in reason else f"it is damaged: {reason}") from None
+        raise InputError(f"it is damaged: {' '.join(str(error).split())[:200]}") from None
     except BaseException as error:  # panics of Rust code are not derived from Exception
         if type(error).__name__ != "PanicException":
             raise
@@ -104,85 +97,74 @@ def _value(cell: Any) -> Any:
     return str(cell) if isinstance(cell, timedelta) else cell
 
 
-def _check_usage(parts: dict[str, bytes], budget: Budget) -> None:
+def _check_memory(parts: dict[str, bytes], budget: Budget) -> None:
     """Raise InputError if a sheet would take more than the budget."""
-    usages = [_Usage() for _ in parts]
-    for usage, part in zip(usages, parts.values(), strict=True):
-        usage.parse(part)
+    usages = [_Part(content) for content in parts.values()]
     # Any part may be the one with the shared texts.
     lengths = [max(several) for several in itertools.zip_longest(*(usage.texts for usage in usages), fillvalue=0)]
-    largest = max((usage.n_bytes(lengths) for usage in usages), default=0)
-    if largest + sum(lengths) > budget.bytes_left:
-        budget.take_bytes(largest + sum(lengths))  # which raises
+    budget.check_bytes(max((usage.n_bytes(lengths) for usage in usages), default=0) + sum(lengths))
 
 
-class _Usage:
+class _Part:
     """Memory that one part of a workbook would take: a grid with copies of shared texts, or the shared texts."""
 
-    def __init__(self) -> None:
+    def __init__(self, content: bytes) -> None:
         self.texts: list[int] = []  # memory of each shared text in this part
-        self.copies: Counter[int] = Counter()  # cells that refer to each shared text
-        self.last_row = self.last_column = 0
-        self._row = self._column = 0
-        self._is_shared = False
-        self._pieces: list[str] | None = None
-
-    def n_bytes(self, lengths: list[int]) -> int:
-        copied = sum(count * lengths[number] for number, count in self.copies.items() if number < len(lengths))
-        return _GRID_CELL_BYTES * self.last_row * self.last_column + copied
-
-    def parse(self, content: bytes) -> None:
+        self.copies: Counter[str] = Counter()  # cells that refer to each shared text, by its number
+        self.last_row = self.last_column = self._row = self._column = 0
+        self._is_shared = self._in_text = False
+        self._pieces: list[str] = []  # of the text or the number that is being read
         parser = expat.ParserCreate()
         parser.buffer_text = True
         parser.StartDoctypeDeclHandler = _refuse_doctype  # entities could expand without end
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
-        parser.CharacterDataHandler = self._text
+        parser.CharacterDataHandler = self._pieces.append
         parser.Parse(content, True)
+
+    def n_bytes(self, lengths: list[int]) -> int:
+        copied = sum(count * lengths[int(text)] for text, count in self.copies.items() if int(text) < len(lengths))
+        return _GRID_CELL_BYTES * self.last_row * self.last_column + copied
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         tag = name.rpartition(":")[2]
         if tag == "row":
-            self._row = _number(attributes["r"]) if "r" in attributes else self._row + 1
+            self._row = _row_number(attributes["r"]) if "r" in attributes else self._row + 1
             self._column = 0
         elif tag == "c":
-            self._row, self._column = self._position(attributes.get("r"))
+            self._column += 1
+            if "r" in attributes:
+                self._row, self._column = _position(attributes["r"])
             self._is_shared = attributes.get("t") == "s"
-        elif tag in ("v", "is"):
-            self.last_row = max(self.last_row, self._row)
-            self.last_column = max(self.last_column, self._column)
-            self._pieces = []
-        elif tag == "si":
-            self._pieces = []
-
-    def _text(self, piece: str) -> None:
-        if self._pieces is not None:
-            self._pieces.append(piece)
+        elif tag in ("v", "is", "si") and not self._in_text:
+            self._pieces.clear()
+            self._in_text = tag == "si"
+            if not self._in_text:
+                self.last_row = max(self.last_row, self._row)
+                self.last_column = max(self.last_column, self._column)
 
     def _end(self, name: str) -> None:
         tag = name.rpartition(":")[2]
-        if tag == "si" and self._pieces is not None:
+        if tag == "si":
             self.texts.append(60 + sum(map(len, self._pieces)))
-            self._pieces = None
-        elif tag == "v" and self._pieces is not None:
-            number = "".join(self._pieces).strip() if self._is_shared else ""
+            self._in_text = False
+        elif tag == "v" and self._is_shared and not self._in_text:
+            number = "".join(self._pieces).strip()
             if number.isdecimal() and len(number) < 10:
-                self.copies[int(number)] += 1
-            self._pieces = None
-
-    def _position(self, reference: str | None) -> tuple[int, int]:
-        if reference is None:
-            return self._row, self._column + 1
-        match = _REFERENCE.fullmatch(reference)
-        column = 0
-        for letter in match[1] if match else "":
-            column = 26 * column + ord(letter) - ord("A") + 1
-        if match is None or column > _LAST_COLUMN:
-            raise InputError(f"it is damaged: invalid cell reference {reference[:20]!r}")
-        return _number(match[2]), column
+                self.copies[number] += 1
 
 
-def _number(text: str) -> int:
+def _position(reference: str) -> tuple[int, int]:
+    match = _REFERENCE.fullmatch(reference)
+    column = 0
+    for letter in match[1] if match else "":
+        column = 26 * column + ord(letter) - ord("A") + 1
+    if match is None or column > _LAST_COLUMN:
+        raise InputError(f"it is damaged: invalid cell reference {reference[:20]!r}")
+    return _row_number(match[2]), column
+
+
+def _row_number(text: str) -> int:
     if not text.isdecimal() or len(text) > 7 or not 1 <= int(text) <= _LAST_ROW:
         raise InputError(f"it is damaged: invalid row number {text[:20]!r}")
     return int(text)

@@ -17,7 +17,7 @@ import numpy as np
 
 from dlfh._limits import MAX_DEPTH, Budget
 from dlfh._optional import require
-from dlfh.datasets.csr import csr_from_parts, join_csr_parts
+from dlfh._sparse import rows_from_parts
 from dlfh.errors import InputError
 
 _NUMBERS = {"double", "single", "logical", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))}
@@ -37,8 +37,7 @@ def read_hdf5(file: Path, budget: Budget, *, column_major: bool = False) -> dict
     """Return the arrays of an HDF5 file; ``column_major`` if it was written by MATLAB."""
     h5py = require("h5py", "reading MATLAB 7.3 and HDF5", "matlab")
     with h5py.File(file, "r") as root:
-        arrays = dict(_Reader(h5py, root, column_major, budget).arrays_in(root, "", 0))
-    return arrays if column_major else join_csr_parts(arrays)
+        return dict(_Reader(h5py, root, column_major, budget).arrays_in(root, "", 0))
 
 
 class _Reader:
@@ -54,7 +53,13 @@ class _Reader:
         self._cells_read: dict[int, Any] = {}
 
     def arrays_in(self, group: Any, prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
-        self._enter(group, depth)
+        # Groups that contain each other or occur twice are refused: every path through them would be read.
+        address = self._address(group)
+        if address in self._groups:
+            raise InputError(f"the group {group.name} occurs more than once")
+        if depth > MAX_DEPTH:
+            raise InputError(f"groups are nested more than {MAX_DEPTH} levels deep")
+        self._groups.add(address)
         for key in group:
             self.budget.take_objects()
             if key.startswith("#"):  # MATLAB's group of cell contents
@@ -68,15 +73,6 @@ class _Reader:
                 yield name, self._sparse(name, item)
             elif kind in ("struct", ""):
                 yield from self.arrays_in(item, name + ("." if self.column_major else "/"), depth + 1)
-
-    def _enter(self, group: Any, depth: int) -> None:
-        """Refuse groups that contain each other or occur twice: every path through them would be read."""
-        address = self._address(group)
-        if address in self._groups:
-            raise InputError(f"the group {group.name} occurs more than once")
-        if depth > MAX_DEPTH:
-            raise InputError(f"groups are nested more than {MAX_DEPTH} levels deep")
-        self._groups.add(address)
 
     def _item(self, group: Any, key: str) -> Any:
         """Return a member of a group, unless it links to another file."""
@@ -163,16 +159,13 @@ class _Reader:
         if depth > MAX_DEPTH:
             raise InputError(f"cells are nested more than {MAX_DEPTH} levels deep")
         self.budget.take_objects(dataset.size)
-        references = self._values(dataset).T
-        cells = [self._cell(self.root[reference], depth + 1) for reference in references.ravel()]
-        return cell_array(cells, references.shape, self.budget)
-
-    def _cell(self, target: Any, depth: int) -> Any:
-        """Return the content of a cell, read once even if several cells refer to it."""
-        address = self._address(target)
-        if address not in self._cells_read:
-            self._cells_read[address] = self.array(target, depth)
-        return self._cells_read[address]
+        references, cells = self._values(dataset), []
+        for target in (self.root[reference] for reference in references.ravel()):
+            address = self._address(target)
+            if address not in self._cells_read:  # several cells may refer to one content
+                self._cells_read[address] = self.array(target, depth + 1)
+            cells.append(self._cells_read[address])
+        return cell_array(cells, references.shape[::-1], self.budget)
 
     def _sparse(self, name: str, group: Any) -> Any:
         n_rows, starts = int(_attribute(group, "MATLAB_sparse", 0)), self._values(self._item(group, "jc")).ravel()
@@ -180,18 +173,19 @@ class _Reader:
         values = _complex(self._values(self._item(group, "data")).ravel()) if "data" in group else np.zeros(0)
         rows = self._values(self._item(group, "ir")).ravel() if "ir" in group else np.zeros(0, np.int64)
         values = _cast(values, _type_of(_class_of(group), values.dtype))
-        return csr_from_parts(name, values, rows, starts, (n_rows, len(starts) - 1), "csc")
+        parts = {"data": values, "indices": rows, "indptr": starts}
+        return rows_from_parts(repr(name), parts, (n_rows, len(starts) - 1), "csc")
 
 
 def cell_array(cells: Sequence[Any], shape: tuple[int, ...], budget: Budget) -> Any:
-    """Return the contents of a MATLAB cell array: an array of strings if all are texts, or else an object array."""
-    shape = (len(cells),) if 1 in shape else shape
+    """Return a MATLAB cell array, given column by column: strings if all cells are texts, or else objects."""
     if all(isinstance(cell, np.ndarray) and cell.dtype.kind == "U" and cell.size <= 1 for cell in cells):
-        return budget.strings([str(cell.item()) if cell.size else "" for cell in cells]).reshape(shape)
-    arrays = np.empty(len(cells), object)
-    for place, cell in enumerate(cells):
-        arrays[place] = cell.ravel() if isinstance(cell, np.ndarray) and 1 in cell.shape else cell
-    return arrays.reshape(shape)
+        array = budget.strings([str(cell.item()) if cell.size else "" for cell in cells])
+    else:
+        array = np.empty(len(cells), object)
+        for place, cell in enumerate(cells):
+            array[place] = cell.ravel() if isinstance(cell, np.ndarray) and 1 in cell.shape else cell
+    return array if 1 in shape else array.reshape(shape[::-1]).T
 
 
 def _cast(values: Any, dtype: Any) -> Any:

@@ -78,17 +78,15 @@ class Icons:
 
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
-        rows = [
-            (name, f"{name}.png", words, ";".join(labels))
-            for name, words, labels in zip(self.ids, self.texts, self.labels, strict=True)
-        ]
-        for name in ("items.csv", *(file for _, file, _, _ in rows)):
+        files = [f"{name}.png" for name in self.ids]
+        for name in ("items.csv", *files):
             if not overwrite and os.path.lexists(path / name):
                 raise InputError(f"cannot write {path / name}: it exists; pass overwrite=True to replace it")
         mode = "w" if overwrite else "x"
-        for (_, name, _, _), image in zip(rows, self.images, strict=True):
+        for name, image in zip(files, self.images, strict=True):
             with open(path / name, f"{mode}b") as file:
                 Image.fromarray(image).save(file, "PNG")
+        rows = zip(self.ids, files, self.texts, map(";".join, self.labels), strict=True)
         with open(path / "items.csv", mode, encoding="utf-8", newline="") as table:
             csv.writer(table).writerows([("name", "file", "words", "categories"), *rows])
         return path / "items.csv"
@@ -111,20 +109,18 @@ def load_icons(size: int = 96, *, verbose: bool = False) -> Icons:
     verbose: Show a progress bar.
     """
     check_integer(size, "size", 8, 1024)
-    folder = _folder()
+    found = importlib.util.find_spec("fontawesomefree")  # importing the package would need Django's settings
+    if found is None or not found.submodule_search_locations:
+        raise missing("fontawesomefree", "loading the icons", "icons")
+    renderer = require("resvg_py", "drawing icons", "icons")
+    folder = Path(found.submodule_search_locations[0]) / "static" / "fontawesomefree"
     icons = _read_icons(folder / "metadata" / "icons.json")
     labels = _read_labels(folder / "metadata" / "categories.yml")
     files = [folder / "svgs" / style / f"{name}.svg" for name, (style, _) in icons.items()]
+    with progress(verbose) as bar:  # in one thread: the renderer holds Python's global lock
+        images = np.stack([_draw(renderer, file, size) for file in bar.track(files, "Drawing icons")])
     texts = tuple(text for _, text in icons.values())
-    return Icons(tuple(icons), _draw(files, size, verbose), texts, tuple(tuple(labels.get(name, ())) for name in icons))
-
-
-def _folder() -> Path:
-    """Return the folder of the package's files; importing the package would need Django's settings."""
-    found = importlib.util.find_spec("fontawesomefree")
-    if found is None or not found.submodule_search_locations:
-        raise missing("fontawesomefree", "loading the icons", "icons")
-    return Path(found.submodule_search_locations[0]) / "static" / "fontawesomefree"
+    return Icons(tuple(icons), images, texts, tuple(tuple(labels.get(name, ())) for name in icons))
 
 
 def _read_icons(file: Path) -> dict[str, tuple[str, str]]:
@@ -179,14 +175,8 @@ def _unquote(value: str) -> str:
     return value if match is None else (match[1] or match[2] or "").replace("''", "'")
 
 
-def _draw(files: list[Path], size: int, verbose: bool) -> Pixels:
-    """Draw each icon as large as possible in the centre of a white square."""
-    renderer = require("resvg_py", "drawing icons", "icons")
-    with progress(verbose) as bar:  # in one thread: the renderer holds Python's global lock
-        return np.stack([_draw_one(renderer, file, size) for file in bar.track(files, "Drawing icons")])
-
-
-def _draw_one(renderer: Any, file: Path, size: int) -> Pixels:
+def _draw(renderer: Any, file: Path, size: int) -> Pixels:
+    """Draw an icon as large as possible in the centre of a white square."""
     from PIL import Image
 
     svg = file.read_text(encoding="utf-8")

@@ -81,21 +81,8 @@ class Items:
         if not columns:
             raise InputError("items need at least one modality")
         check_modality_names(columns)
-        counts = {f"modality {name!r}": _n_rows(values) for name, values in columns.items()}
-        counts |= {name: len(values) for name, values in (("labels", labels), ("ids", ids)) if values is not None}
-        (first, n), *others = counts.items()
-        for name, count in others:
-            if count != n:
-                raise InputError(f"{name} has {count} rows but {first} has {n}")
         label_lists = None if labels is None else [parse_labels(each, None) for each in labels]
-        metadata: list[dict[str, Any]] = []
-        for row in range(n):
-            values = {name: column[row] for name, column in columns.items() if isinstance(column, list)}
-            shown = {name: str(value) for name, value in values.items() if isinstance(value, (str, os.PathLike))}
-            metadata.append(shown | ({"labels": label_lists[row]} if label_lists and label_lists[row] else {}))
-        names = [str(row) for row in range(n)] if ids is None else [str(name) for name in ids]
-        places = [f"item {row}" for row in range(n)]
-        return drop_unusable(cls(names, columns, label_lists, metadata, places, [], named=ids is not None))
+        return drop_unusable(make_items(columns, label_lists, ids, "item"))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -132,20 +119,43 @@ class Items:
     def take(self, rows: Iterable[int]) -> Items:
         """Return the items in ``rows``, without problems."""
         chosen = np.fromiter(rows, np.int64)
-        return Items(
-            _take(self.ids, chosen),
-            {name: _take(values, chosen) for name, values in self.modalities.items()},
-            None if self.labels is None else _take(self.labels, chosen),
-            _take(self.metadata, chosen),
-            _take(self.places, chosen),
-            [],
-            self.named,
-            self.max_skipped,
+        return replace(
+            self,
+            ids=_take(self.ids, chosen),
+            modalities={name: _take(values, chosen) for name, values in self.modalities.items()},
+            labels=None if self.labels is None else _take(self.labels, chosen),
+            metadata=_take(self.metadata, chosen),
+            places=_take(self.places, chosen),
+            problems=[],
         )
 
 
-def _n_rows(values: Any) -> int:
-    return len(values) if isinstance(values, list) else int(values.shape[0])
+def make_items(
+    modalities: dict[str, Any], labels: list[list[str]] | None, ids: Sequence[str] | None, noun: str
+) -> Items:
+    """Create items from lists and matrices of equal length; ``noun`` and a number name each item in messages."""
+    counts = {
+        f"modality {name!r}": len(values) if isinstance(values, list) else values.shape[0]
+        for name, values in modalities.items()
+    }
+    counts |= {name: len(values) for name, values in (("labels", labels), ("ids", ids)) if values is not None}
+    (first, n), *others = counts.items()
+    for name, count in others:
+        if count != n:
+            raise InputError(f"{name} has {count} rows but {first} has {n}")
+    names = [str(name) for name in (range(n) if ids is None else ids)]
+    metadata, places = item_metadata(modalities, labels, n), [f"{noun} {row}" for row in range(n)]
+    return Items(names, modalities, labels, metadata, places, [], named=ids is not None)
+
+
+def item_metadata(modalities: dict[str, Any], labels: list[list[str]] | None, n: int) -> list[dict[str, Any]]:
+    """Return the texts, image paths and labels of each item, for display."""
+    metadata: list[dict[str, Any]] = []
+    for row in range(n):
+        values = {name: column[row] for name, column in modalities.items() if isinstance(column, list)}
+        shown = {name: str(value) for name, value in values.items() if isinstance(value, (str, os.PathLike))}
+        metadata.append(shown | ({"labels": labels[row]} if labels and labels[row] else {}))
+    return metadata
 
 
 def _take(values: Any, rows: Integers) -> Any:

@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from dlfh._labels import LabelSets
 from dlfh.datasets.arrays import listed, read_arrays, write_arrays
 from dlfh.datasets.paired import Paired, stack
-from dlfh.errors import InputError
+from dlfh.errors import InputError, prefixed
 
 _RESERVED = ("labels", "label_names", "is_test", "part", "about")
 _PARTS = ("train", "queries", "database", "all")
@@ -35,6 +35,11 @@ class Part(NamedTuple):
 
     points: Paired
     names: dict[str, str]  # the file's name for each modality and for "labels", for messages
+
+    @property
+    def n_points(self) -> int:
+        """Number of rows of the first modality."""
+        return int(next(iter(self.points.modalities.values())).shape[0])
 
     def features(self) -> dict[str, Any]:
         """Return the feature matrices by the names that the file gives them."""
@@ -54,10 +59,8 @@ class Contents:
 def read_contents(path: str | os.PathLike[str]) -> Contents:
     """Read the data set in a file, unchecked apart from its layout."""
     arrays = read_arrays(path)
-    try:
+    with prefixed(str(path)):
         return contents_of(arrays)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 def contents_of(arrays: Mapping[str, Any]) -> Contents:
@@ -120,21 +123,15 @@ def _read_layout(arrays: Mapping[str, Any]) -> Contents:
         counts = ", ".join(f"{name!r} has {count}" for name, count in rows.items())
         raise InputError(f"modalities and labels must have the same number of rows: {counts}")
     label_names = about.get("label_names", arrays.get("label_names"))
+    if label_names is not None:
+        label_names = tuple(str(name) for name in _vector(label_names))
     labels = arrays["labels"]
     if not sp.issparse(labels) and labels.shape[1:] == (1,):  # class ids from a format without vectors
         labels = labels.ravel()
-    data = Paired(
-        {name: arrays[name] for name in names},
-        labels,
-        None if label_names is None else tuple(str(name) for name in _vector(label_names)),
-    )
-    points = _by_part(data, arrays)
-    parts = {
-        part: Part(
-            some, {name: name if part == "all" else f"{name} of {part}" for name in names} | {"labels": "labels"}
-        )
-        for part, some in points.items()
-    }
+    parts = {}
+    for part, points in _by_part(Paired({name: arrays[name] for name in names}, labels, label_names), arrays).items():
+        called = {name: name if part == "all" else f"{name} of {part}" for name in names}
+        parts[part] = Part(points, called | {"labels": "labels"})
     ignored = tuple(name for name in others if name not in names and arrays[name].ndim != 2)
     return Contents(parts, about.get("name"), tuple(about.get("notes", ())), ignored)
 
@@ -181,54 +178,41 @@ def _by_part(data: Paired, arrays: Mapping[str, Any]) -> dict[str, Paired]:
 # ------------------------------------------------------------------------------------------------- MATLAB variables
 
 
-class _Names(NamedTuple):
-    """Variable names of one part: features, labels, and features that a file may lack."""
-
-    features: dict[str, str]
-    labels: str
-    optional: dict[str, str]
-
-
-_MATLAB: tuple[dict[str, _Names], ...] = (
+#: Variables of each part in each convention.
+_MATLAB: tuple[dict[str, dict[str, str]], ...] = (
     {
-        "train": _Names({"image": "XDatabase", "text": "YDatabase"}, "databaseL", {"cnn": "VDatabase"}),
-        "queries": _Names({"image": "XTest", "text": "YTest"}, "testL", {"cnn": "VTest"}),
+        part: {"image": f"X{called}", "text": f"Y{called}", "cnn": f"V{called}", "labels": f"{called.lower()}L"}
+        for part, called in (("train", "Database"), ("queries", "Test"))
     },
     {
-        part: _Names({"image": f"I_{suffix}", "text": f"T_{suffix}"}, f"L_{suffix}", {})
+        part: {"image": f"I_{suffix}", "text": f"T_{suffix}", "labels": f"L_{suffix}"}
         for part, suffix in (("train", "tr"), ("queries", "te"), ("database", "db"))
     },
     *(
-        {"all": _Names({"image": image, "text": text}, "LAll", {})}
+        {"all": {"image": image, "text": text, "labels": "LAll"}}
         for image, text in (("XAll", "YAll"), ("IAll", "TAll"), ("IAll", "YAll"))
     ),
 )
 
 
-def _required(convention: dict[str, _Names]) -> set[str]:
-    return {name for names in convention.values() for name in (*names.features.values(), names.labels)}
+def _required(convention: dict[str, dict[str, str]]) -> set[str]:
+    return {name for names in convention.values() for modality, name in names.items() if modality != "cnn"}
 
 
-def _matlab_parts(arrays: Mapping[str, Any], convention: dict[str, _Names]) -> dict[str, Part]:
+def _matlab_parts(arrays: Mapping[str, Any], convention: dict[str, dict[str, str]]) -> dict[str, Part]:
     present = {
-        part: names
-        for part, names in convention.items()
-        if part != "database" or {*names.features.values(), names.labels} & arrays.keys()
+        part: names for part, names in convention.items() if part != "database" or arrays.keys() & set(names.values())
     }
-    variables = {part: names.features | names.optional for part, names in present.items()}
 
     def has(modality: str) -> list[bool]:
-        return [names.get(modality) in arrays for names in variables.values()]
+        return [names.get(modality) in arrays for names in present.values()]
 
-    # All parts have the same modalities. Optional ones are dropped unless every part has them; with network features
-    # in every part, the image features are optional, too.
-    dropped = {modality for names in present.values() for modality in names.optional if not all(has(modality))}
-    if not any(has("image")) and all(has("cnn")):
-        dropped.add("image")
+    # All parts have the same modalities. Network features are dropped unless every part has them; then the image
+    # features are optional.
+    dropped = "cnn" if not all(has("cnn")) else "" if any(has("image")) else "image"
     parts = {}
     for part, names in present.items():
-        used = {modality: name for modality, name in variables[part].items() if modality not in dropped}
-        used["labels"] = names.labels
+        used = {modality: name for modality, name in names.items() if modality != dropped}
         for name in used.values():
             if name not in arrays:
                 raise InputError(f"the variable {name!r} is missing; the file contains {listed(arrays)}")

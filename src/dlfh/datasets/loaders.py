@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, overload
@@ -22,7 +21,7 @@ from dlfh.datasets.icons import Icons, load_icons
 from dlfh.datasets.layout import Part, contents_of
 from dlfh.datasets.leakage import shared_points
 from dlfh.datasets.paired import Paired, Split, stack
-from dlfh.errors import DataWarning, InputError
+from dlfh.errors import DataWarning, InputError, prefixed
 
 OnLeak = Literal["warn", "error", "drop"]
 _Path = str | os.PathLike[str]
@@ -149,7 +148,7 @@ def load_dataset(
     def draw(parts: dict[str, Paired]) -> dict[str, Paired]:
         return _draw_queries(parts, description, random_state, n_queries)
 
-    loaded = _load(file, description, modalities, on_leak, draw)
+    loaded = load_file(file, description, modalities=modalities, on_leak=on_leak, draw=draw)
     parts = loaded.parts
     database = parts.get("database", parts["train"])
     return Split(loaded.name, parts["train"], parts["queries"], database, loaded.notes, loaded.as_published)
@@ -159,43 +158,47 @@ def load_dataset(
 NAMES = ("icons", *DATA_SETS, *(GENERATED + name for name in DATA_SETS))
 
 
-def load_file(path: _Path, name: str | None = None, *, on_leak: OnLeak = "warn") -> LoadedFile:
-    """Load a user's file, or the file of the data set ``name``, like `load_dataset`, but do not split it."""
-    return _load(Path(path), None if name is None else describe(name), None, on_leak, lambda parts: parts)
-
-
-def _load(
-    path: Path,
-    description: Description | None,
-    modalities: Mapping[str, str] | None,
-    on_leak: OnLeak,
-    draw: Callable[[dict[str, Paired]], dict[str, Paired]],
+def load_file(
+    path: _Path,
+    description: Description | None = None,
+    *,
+    modalities: Mapping[str, str] | None = None,
+    on_leak: OnLeak = "warn",
+    draw: Callable[[dict[str, Paired]], dict[str, Paired]] | None = None,
 ) -> LoadedFile:
+    """Load a user's file, or the file of a known data set, like `load_dataset`.
+
+    draw: Splits the parts anew; by default they are as in the file.
+    """
     check_choice(on_leak, "on_leak", ("warn", "error", "drop"))
     _check_modalities(modalities)
     arrays = read_arrays(path)
     culprit = str(path) if description is None else f"{path} is not {description.title} as expected"
-    with _prefixed(culprit):
+    with prefixed(culprit):
         contents = contents_of(arrays)
-    with _prefixed(culprit if modalities is None else f"modalities does not match {path}"):
+    with prefixed(culprit if modalities is None else f"modalities does not match {path}"):
         chosen = {part: _choose(points, modalities, description) for part, points in contents.parts.items()}
-    with _prefixed(culprit):
-        _check_several(chosen, contents.ignored)
-        check_parts(chosen, description)
+    with prefixed(culprit):
+        check_parts(chosen, description, contents.ignored)
         labels = read_labels(chosen)
         without_labels = unlabelled(chosen, labels)
-    parts = draw(_points(chosen, labels))
-    with _prefixed(culprit):
+    parts = _points(chosen, labels)
+    if draw is not None:
+        parts = draw(parts)
+    with prefixed(culprit):
         parts, leaks = _handle_leaks(parts, on_leak)
-    different = () if description is None else departures(chosen, description)
-    notes = (*contents.notes, *(() if description is None else description.notes), *different, *without_labels)
-    name = contents.name or (path.stem if description is None else description.title)
+    name = contents.name or (Path(path).stem if description is None else description.title)
     for sentence in (*without_labels, *(leaks if on_leak == "warn" else ())):
-        warnings.warn(f"{name}: {sentence}", DataWarning, stacklevel=3)
+        warnings.warn(f"{name}: {sentence}", DataWarning, stacklevel=2 if draw is None else 3)
+    different = () if description is None else departures(chosen, description)
+    notes = [*contents.notes, *(() if description is None else description.notes), *different, *without_labels]
+    # Notes stored in the file may report leaks that are dropped now.
+    notes = [note for note in notes if note not in leaks]
+    notes += [f"{leak}; dropped" if on_leak == "drop" else leak for leak in leaks]
     # Features requested in place of the usual ones are not those of the data set, whatever their number.
     usual = description is not None and modalities in (None, description.modalities)
     as_published = usual and description is not None and name == description.title and not different
-    return LoadedFile(name, parts, _with_leaks(notes, leaks, on_leak), as_published)
+    return LoadedFile(name, parts, tuple(dict.fromkeys(notes)), as_published)
 
 
 def _check_modalities(modalities: Mapping[str, str] | None) -> None:
@@ -208,37 +211,19 @@ def _check_modalities(modalities: Mapping[str, str] | None) -> None:
         raise InputError(f"modalities must name at least two modalities, got {dict(modalities)}")
 
 
-@contextmanager
-def _prefixed(culprit: str) -> Iterator[None]:
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{culprit}: {error}") from None
-
-
 def _choose(part: Part, modalities: Mapping[str, str] | None, description: Description | None) -> Part:
     """Return a part with the requested modalities under their new names."""
     stored = part.points.modalities
-    if modalities is None and description is None:
-        return part
-    if modalities is None and description is not None:
+    if modalities is None:
+        if description is None:
+            return part
         # A converted file has the new names already.
         modalities = {new: old if old in stored else new for new, old in description.modalities.items()}
-    assert modalities is not None
     for old in modalities.values():
         if old not in stored:
             raise InputError(f"there is no modality {old!r}; the file has {', '.join(map(repr, stored)) or 'none'}")
     names = {new: part.names[old] for new, old in modalities.items()} | {"labels": part.names["labels"]}
     return Part(replace(part.points, modalities={new: stored[old] for new, old in modalities.items()}), names)
-
-
-def _check_several(parts: dict[str, Part], ignored: tuple[str, ...]) -> None:
-    names = next((list(part.points.modalities) for part in parts.values()), [])
-    if len(names) < 2:
-        hint = f"; not a matrix with one row per point: {', '.join(map(repr, ignored))}" if ignored else ""
-        raise InputError(
-            f"at least two modalities are needed, but the file has {', '.join(map(repr, names)) or 'none'}{hint}"
-        )
 
 
 def _points(parts: dict[str, Part], labels: dict[str, Any]) -> dict[str, Paired]:
@@ -249,21 +234,17 @@ def _points(parts: dict[str, Part], labels: dict[str, Any]) -> dict[str, Paired]
         for name, matrix in first.items()
         if sp.issparse(matrix) or np.count_nonzero(matrix) < _SPARSE_BELOW * matrix.size
     }
-    return {
-        part: Paired(
-            {
-                name: _as_float(sp.csr_array(matrix) if name in sparse else matrix)
-                for name, matrix in parts[part].points.modalities.items()
-            },
-            labels[part],
-            parts[part].points.label_names,
-        )
-        for part in parts
-    }
-
-
-def _as_float(matrix: Any) -> Any:
-    return matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float32)
+    points = {}
+    for name, part in parts.items():
+        modalities = {
+            modality: sp.csr_array(matrix) if modality in sparse else matrix
+            for modality, matrix in part.points.modalities.items()
+        }
+        for modality, matrix in modalities.items():
+            if matrix.dtype not in (np.float32, np.float64):
+                modalities[modality] = matrix.astype(np.float32)
+        points[name] = Paired(modalities, labels[name], part.points.label_names)
+    return points
 
 
 def _draw_queries(
@@ -306,9 +287,3 @@ def _handle_leaks(parts: dict[str, Paired], on_leak: OnLeak) -> tuple[dict[str, 
     if leaks and on_leak == "error":
         raise InputError(f'{leaks[0]}; on_leak="drop" removes them')
     return kept, tuple(leaks)
-
-
-def _with_leaks(notes: tuple[str, ...], leaks: tuple[str, ...], on_leak: OnLeak) -> tuple[str, ...]:
-    """Return each note once; notes stored in a file may report leaks that are dropped now."""
-    reported = [f"{leak}; dropped" if on_leak == "drop" else leak for leak in leaks]
-    return tuple(dict.fromkeys([*(note for note in notes if note not in leaks), *reported]))

@@ -1,23 +1,37 @@
-"""MATLAB files of every version: 4 (through SciPy), 5 to 7 (`matlab5`) and 7.3 (HDF5)."""
+"""MATLAB files of every version: 4 (through SciPy), 5 to 7 (read here) and 7.3 (HDF5).
+
+A file of versions 5 to 7 is a sequence of elements, each with a type and a length. A matrix is an element that contains
+a sequence of elements, and a compressed element contains one matrix. SciPy's compiled reader trusts the file, and a
+single wrong byte can crash the process; this reader checks everything, because files may come from anywhere.
+"""
 
 from __future__ import annotations
 
 import io
+import math
 import re
 import struct
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from dlfh._limits import Budget
-from dlfh.datasets.csr import as_csr
+from dlfh._limits import MAX_DEPTH, Budget
+from dlfh._sparse import compressed_rows, rows_from_parts
 from dlfh.datasets.hdf5 import cell_array, read_hdf5
-from dlfh.datasets.matlab5 import read_matlab5
 from dlfh.errors import InputError
 
+_MATRIX, _COMPRESSED = 14, 15
+_TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
+_ENCODINGS = {1: "latin-1", 2: "latin-1", 4: "utf-16", 16: "utf-8", 17: "utf-16", 18: "utf-32"}
+_CELL, _STRUCT, _CHAR, _SPARSE = 1, 2, 4, 5
+_CLASSES = dict(enumerate(("f8", "f4", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"), start=6))
+_LOGICAL, _COMPLEX = 1 << 9, 1 << 11
+
+#: Maximum size of an array in a file of version 5.
 _LARGEST = 2**31 - 1
 
 
@@ -33,8 +47,10 @@ def read_matlab(file: Path, budget: Budget) -> dict[str, Any]:
     if is_matlab73(file):
         return read_hdf5(file, budget, column_major=True)
     content = file.read_bytes()
-    variables = read_matlab5(content, budget) if content.startswith(b"MATLAB") else _read_matlab4(content)
-    return {name: array for variable, value in variables.items() for name, array in _arrays_of(variable, value, budget)}
+    if not content.startswith(b"MATLAB"):
+        return _read_matlab4(content)
+    order = {b"IM": "<", b"MI": ">"}[content[126:128]]
+    return dict(_Matlab5(order, budget).variables(memoryview(content)[128:]))
 
 
 def _read_matlab4(content: bytes) -> dict[str, Any]:
@@ -45,7 +61,11 @@ def _read_matlab4(content: bytes) -> dict[str, Any]:
         raise ValueError("not a MATLAB 4 file")
     with np.errstate(invalid="raise"):  # a NaN index in a sparse matrix
         variables = scipy.io.loadmat(io.BytesIO(content), appendmat=False)
-    return {name: value for name, value in variables.items() if not name.startswith("__")}
+    return {
+        name: compressed_rows(value, repr(name)) if sp.issparse(value) else value
+        for name, value in variables.items()
+        if not name.startswith("__")
+    }
 
 
 def _check_sizes4(content: bytes) -> None:
@@ -61,15 +81,147 @@ def _check_sizes4(content: bytes) -> None:
         raise ValueError("truncated matrix")
 
 
-def _arrays_of(name: str, value: Any, budget: Budget) -> Iterator[tuple[str, Any]]:
+class _Element(NamedTuple):
+    kind: int
+    content: memoryview
+
+
+class _Matlab5:
+    """Reader of files of versions 5 to 7; a damaged file raises ValueError or another exception."""
+
+    def __init__(self, order: str, budget: Budget) -> None:
+        self.order = order
+        self.budget = budget
+
+    def variables(self, content: memoryview) -> Iterator[tuple[str, Any]]:
+        """Yield the name and the value of each variable; the fields of a structure are separate variables."""
+        for element in self._elements(content):
+            if element.kind == _COMPRESSED:
+                (element,) = self._elements(memoryview(self._decompressed(element.content)))
+            if element.kind != _MATRIX:
+                raise ValueError("not a matrix element")
+            name, value = self._matrix(element.content, 0)
+            if name:  # unnamed variables are internal to MATLAB
+                yield from _fields(name, value)
+
+    def _decompressed(self, content: memoryview) -> bytes:
+        """Decompress one element; its stated size is checked against the budget first."""
+        unpacking = zlib.decompressobj()
+        head = unpacking.decompress(content, 8)
+        _, stated = struct.unpack(self.order + "II", head)
+        self.budget.check_bytes(stated)
+        unpacked = head + unpacking.decompress(unpacking.unconsumed_tail, stated + 8)
+        if not unpacking.eof and unpacking.decompress(unpacking.unconsumed_tail, 1):
+            raise ValueError("more than one element")
+        if not unpacking.eof:
+            raise ValueError("truncated element")
+        return unpacked
+
+    def _elements(self, content: memoryview) -> Iterator[_Element]:
+        place = 0
+        while place < len(content):
+            kind, size = struct.unpack_from(self.order + "II", content, place)
+            start = place + 8
+            if kind >> 16:  # a small element: length and type share a word, followed by up to four bytes of content
+                kind, size, start = kind & 0xFFFF, kind >> 16, place + 4
+                if size > 4:
+                    raise ValueError("small element too long")
+                place += 8
+            else:
+                place = start + size + (0 if kind == _COMPRESSED else -size % 8)
+            if start + size > len(content):
+                raise ValueError("truncated element")
+            yield _Element(kind, content[start : start + size])
+
+    def _matrix(self, content: memoryview, depth: int) -> tuple[str, Any]:
+        """Return name and value; the value is None if NumPy has no equivalent type."""
+        self.budget.take_objects()
+        if len(content) == 0:  # an empty cell
+            return "", np.zeros((0, 0))
+        if depth > MAX_DEPTH:
+            raise InputError(f"cells and structures are nested more than {MAX_DEPTH} levels deep")
+        elements = self._elements(content)
+        flags = int(self._numbers(next(elements))[0])
+        kind = flags & 0xFF
+        if kind not in _CLASSES and kind not in (_CELL, _STRUCT, _CHAR, _SPARSE):
+            return "", None
+        shape = tuple(int(size) for size in self._numbers(next(elements)))
+        name = bytes(next(elements).content).decode()
+        if len(shape) < 2 or min(shape) < 0:
+            raise ValueError("matrix without dimensions")
+        if kind == _CHAR:
+            return name, self._texts(next(elements), shape)
+        if kind == _CELL:
+            return name, self._cells(elements, shape, depth)
+        if kind == _STRUCT:
+            return name, self._structure(elements, shape, depth)
+        if kind == _SPARSE:
+            return name, self._sparse(elements, shape, flags)
+        values = self._values(elements, np.dtype(_CLASSES[kind]), flags)
+        return name, np.array(values.reshape(shape[::-1]).T, order="C")  # a copy, to release the file's memory
+
+    def _numbers(self, element: _Element) -> Any:
+        return np.frombuffer(element.content, self.order + _TYPES[element.kind])
+
+    def _values(self, elements: Iterator[_Element], dtype: Any, flags: int) -> Any:
+        """Return numbers in the type of their class; files store them in the smallest sufficient type."""
+        stored = self._numbers(next(elements))
+        self.budget.take_bytes(stored.size * dtype.itemsize * (2 if flags & _COMPLEX else 1))
+        if flags & _LOGICAL:
+            return stored.astype(bool)
+        with np.errstate(invalid="raise", over="raise"):  # NaN as an integer, or overflow
+            values = stored.astype(dtype, copy=False)
+            if not flags & _COMPLEX:
+                return values
+            whole = np.zeros(values.shape, np.result_type(dtype, np.complex64))  # (1j * infinity would be NaN)
+            whole.real, whole.imag = values, self._numbers(next(elements)).astype(dtype)
+            return whole
+
+    def _texts(self, element: _Element, shape: tuple[int, ...]) -> Any:
+        """Return an array with one string per row."""
+        n_rows, suffix = shape[0], {"<": "-le", ">": "-be"}[self.order] if element.kind in (4, 17, 18) else ""
+        self.budget.take_bytes(16 * len(element.content))  # one Python string per character
+        text = bytes(element.content).decode(_ENCODINGS[element.kind] + suffix)
+        if n_rows <= 1:
+            return np.array([text] if n_rows else [], dtype=str)
+        self.budget.take_bytes(64 * n_rows)  # empty rows are strings, too
+        rows = np.array(list(text), dtype="U1").reshape(shape[::-1]).T
+        return np.array(["".join(row).rstrip() for row in rows])  # MATLAB pads rows to equal length
+
+    def _cells(self, elements: Iterator[_Element], shape: tuple[int, ...], depth: int) -> Any:
+        contents = [self._matrix(element.content, depth + 1)[1] for element in elements if element.kind == _MATRIX]
+        if len(contents) != math.prod(shape):
+            raise ValueError("incomplete cell array")
+        return cell_array(contents, shape, self.budget)
+
+    def _structure(self, elements: Iterator[_Element], shape: tuple[int, ...], depth: int) -> dict[str, Any] | None:
+        """Return the fields by name; arrays of structures are skipped."""
+        length = int(self._numbers(next(elements))[0])
+        names = bytes(next(elements).content)
+        if length < 1:
+            raise ValueError("structure without field names")
+        self.budget.take_objects(len(names) // length)
+        fields = [names[start : start + length].split(b"\0")[0].decode() for start in range(0, len(names), length)]
+        if math.prod(shape) != 1:
+            return None
+        values = [self._matrix(element.content, depth + 1)[1] for element in elements]
+        return dict(zip(fields, values, strict=True))
+
+    def _sparse(self, elements: Iterator[_Element], shape: tuple[int, ...], flags: int) -> sp.csr_array:
+        rows, starts = self._numbers(next(elements)), self._numbers(next(elements))
+        values = self._values(elements, np.dtype("f8"), flags)
+        used = int(starts[-1])  # the arrays may be longer than needed
+        parts = {"data": values[:used], "indices": rows[:used], "indptr": starts}
+        return rows_from_parts("a matrix", parts, shape, "csc")
+
+
+def _fields(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yield a variable, or the fields of a structure, with their names."""
     if isinstance(value, dict):
         for field, content in value.items():
-            yield from _arrays_of(f"{name}.{field}", content, budget)
-    elif sp.issparse(value):
-        yield name, as_csr(name, value)
+            yield from _fields(f"{name}.{field}", content)
     elif value is not None:
-        yield name, cell_array(list(value.ravel()), value.shape, budget) if value.dtype == object else value
+        yield name, value
 
 
 def write_matlab(arrays: Mapping[str, Any]) -> bytes:
@@ -82,23 +234,22 @@ def write_matlab(arrays: Mapping[str, Any]) -> bytes:
 
 
 def _for_matlab(name: str, array: Any) -> Any:
+    """Return an array in the nearest MATLAB type: single or double precision; sparse matrices are double or logical."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", name):
         raise InputError(f"{name!r} is not a valid MATLAB variable name")
     if array.dtype.kind == "U":
         return np.atleast_1d(array).astype(object)
-    stored = array.astype(_type_in_matlab(array), copy=False)
+    dtype: Any = array.dtype
+    if dtype.kind == "c":
+        dtype = np.complex128
+    elif dtype.kind != "b" and (sp.issparse(array) or dtype.itemsize > 8):
+        dtype = np.float64
+    elif dtype == np.float16:
+        dtype = np.float32
+    stored = array.astype(dtype, copy=False)
     size = (stored.data if sp.issparse(stored) else stored).nbytes
     if size > _LARGEST:
         raise InputError(
             f"array {name!r} takes {size / 2**30:.1f} GB, but MATLAB 5 stores at most 2 GB per array; use .npz"
         )
     return stored
-
-
-def _type_in_matlab(array: Any) -> Any:
-    """Return the nearest MATLAB type: single or double precision; sparse matrices are double or logical."""
-    if array.dtype.kind == "c":
-        return np.complex128
-    if sp.issparse(array) or array.dtype.itemsize > 8:
-        return array.dtype if array.dtype == bool else np.float64
-    return np.float32 if array.dtype == np.float16 else array.dtype

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +20,7 @@ from dlfh._labels import LabelSets
 from dlfh._validation import Features, check_features
 from dlfh.datasets.arrays import is_array_folder, read_array, read_arrays
 from dlfh.datasets.image_files import IMAGE_SUFFIXES, find_image, folder_with, images_in
-from dlfh.datasets.items import Items, check_modality_names, drop_unusable
+from dlfh.datasets.items import Items, check_modality_names, drop_unusable, item_metadata, make_items
 from dlfh.datasets.label_cells import parse_label_column
 from dlfh.datasets.layout import contents_of
 from dlfh.datasets.paired import Paired, stack
@@ -167,47 +167,53 @@ def _from_table(
     root = table.path.parent if folder is None else folder
     problems = list(table.problems)
     modalities: dict[str, Any] = {}
-    for columns, read in ((images, _image(root)), (texts, _text)):
-        for name, column in columns.items():
-            values = []
-            for cell, place in zip(table.column(column), table.places, strict=True):
-                value, reason = read("" if cell is None else str(cell).strip(), column)
-                if reason:
-                    problems.append(Problem(place, name, reason))
-                values.append(value)
-            modalities[name] = values
-    for name, column in images.items():
-        _check_found(table, root, column, modalities[name], max_skipped)
+    for name, column in (images | texts).items():
+        modalities[name] = values = []
+        for written, place in zip(table.texts(column), table.places, strict=True):
+            value, reason = _find_image(root, written) if name in images else (written or None, "")
+            if value is None:
+                problems.append(Problem(place, name, reason if written else f"{column!r} is empty"))
+            values.append(value)
+        if name in images:
+            _check_found(table, root, column, values, max_skipped)
     for name, spec in vectors.items():
         modalities[name] = _vectors(table, spec, name)
+    ids = [str(row) for row in range(len(table.rows))]
     if id is not None:
-        ids = ["" if cell is None else str(cell).strip() for cell in table.column(id)]
-    else:
-        paths = table.column(next(iter(images.values()))) if images else [None] * len(table.rows)
-        ids = [str(cell).strip() if cell not in (None, "") else str(row) for row, cell in enumerate(paths)]
+        ids = table.texts(id)
+    elif images:
+        ids = [path or row for path, row in zip(table.texts(next(iter(images.values()))), ids, strict=True)]
     label_lists = None if labels is None else parse_label_column(table.column(labels), separator, table.path)
     used = {*images.values(), *texts.values(), *vectors.values(), labels, id}
-    metadata = _metadata(table, used, modalities, label_lists)
+    metadata = item_metadata(modalities, label_lists, len(ids))
+    for entry, columns in zip(metadata, _further_columns(table, used), strict=True):
+        entry |= {"columns": columns} if columns else {}
     named = id is not None or bool(images)
     return Items(ids, modalities, label_lists, metadata, list(table.places), problems, named)
 
 
+def _find_image(root: Path, written: str) -> tuple[Path | None, str]:
+    """Return the image file that a cell names, or None and the reason."""
+    try:
+        path = find_image(root, written) if written else None
+    except (OSError, ValueError) as error:  # an impossible file name, or a folder without permission
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        return None, f"cannot look for the file {written[:60]!r}: {reason}"
+    return path, f"no such file: {root / written}"
+
+
 def _check_found(table: Table, root: Path, column: str, found: list[Any], max_skipped: float) -> None:
     """Raise InputError if too many of the images that a column names are missing: the folder may be wrong."""
-    named = [
-        ("" if cell is None else str(cell).strip(), path)
-        for cell, path in zip(table.column(column), found, strict=True)
-    ]
-    lost = [name for name, path in named if name and path is None]
-    n_named = sum(bool(name) for name, _ in named)
-    if len(lost) <= max_skipped * n_named:
+    named = [(name, path) for name, path in zip(table.texts(column), found, strict=True) if name]
+    lost = [name for name, path in named if path is None]
+    if len(lost) <= max_skipped * len(named):
         return
     elsewhere = folder_with(lost, [root, table.path.parent, root.absolute().parent])
     advice = f"(such as {lost[0][:60]!r}): pass the folder that has them as the source"
     if elsewhere is not None:
         advice = f"but in {elsewhere}: pass that folder as the source"
     raise InputError(
-        f"{len(lost):,} of the {n_named:,} images that column {column!r} names are not in {root} {advice}, or allow "
+        f"{len(lost):,} of the {len(named):,} images that column {column!r} names are not in {root} {advice}, or allow "
         "missing images with max_skipped=1 (--max-skipped 1)"
     )
 
@@ -227,12 +233,9 @@ def _from_folder(folder: Path, max_skipped: float) -> Items:
     ids = [path.relative_to(folder).as_posix() for path in files]
     texts = [" ".join("".join(c if c.isalnum() else " " for c in path.stem).split()) or None for path in files]
     label_lists = [[path.parent.name] if path.parent != folder else [] for path in files]
-    metadata = [
-        {"image": str(path)} | ({"text": words} if words else {}) | ({"labels": labels} if labels else {})
-        for path, words, labels in zip(files, texts, label_lists, strict=True)
-    ]
     labels = label_lists if any(label_lists) else None
-    return Items(ids, {"image": files, "text": texts}, labels, metadata, list(ids), problems)
+    modalities: dict[str, Any] = {"image": files, "text": texts}
+    return Items(ids, modalities, labels, item_metadata(modalities, labels, len(ids)), list(ids), problems)
 
 
 def _from_arrays(
@@ -248,16 +251,8 @@ def _from_arrays(
         points = _known_layout(arrays, source, part)
         matrices = {name: check_features(matrix, name) for name, matrix in points.modalities.items()}
         label_lists = _label_lists(points.labels, "labels", points.label_names)
-    n = next(iter(matrices.values())).shape[0]
-    ids = [str(row) for row in range(n)] if id is None else [str(value) for value in np.ravel(find_array(arrays, id))]
-    counts = {f"modality {name!r}": matrix.shape[0] for name, matrix in matrices.items()}
-    counts |= {name: len(rows) for name, rows in (("labels", label_lists), ("ids", ids)) if rows is not None}
-    for name, count in counts.items():
-        if count != n:
-            raise InputError(f"{name} has {count} rows but {next(iter(counts))} has {n}")
-    places = [f"row {row}" for row in range(n)]
-    metadata: list[dict[str, Any]] = [{"labels": labels} if labels else {} for labels in label_lists or [[]] * n]
-    return Items(ids, dict(matrices), label_lists, metadata, places, [], named=id is not None)
+    ids = None if id is None else [str(value) for value in np.ravel(find_array(arrays, id))]
+    return make_items(matrices, label_lists, ids, "row")
 
 
 def _known_layout(arrays: Mapping[str, Any], source: Path | None, part: str | None) -> Paired:
@@ -270,28 +265,6 @@ def _known_layout(arrays: Mapping[str, Any], source: Path | None, part: str | No
 
 
 # ------------------------------------------------------------------------------------------------------------ cells
-
-_Cell = tuple[Any, str]  # a value or None, and the reason why it is None
-
-
-def _image(root: Path) -> Callable[[str, str], _Cell]:
-    """Return a function that finds the image file for a cell."""
-
-    def find(written: str, column: str) -> _Cell:
-        if not written:
-            return None, f"{column!r} is empty"
-        try:
-            path = find_image(root, written)
-        except (OSError, ValueError) as error:  # an impossible file name, or a folder without permission
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            return None, f"cannot look for the file {written[:60]!r}: {reason}"
-        return path, "" if path is not None else f"no such file: {root / written}"
-
-    return find
-
-
-def _text(written: str, column: str) -> _Cell:
-    return (written, "") if written else (None, f"{column!r} is empty")
 
 
 def _vectors(table: Table, spec: str, name: str) -> Features:
@@ -334,26 +307,16 @@ def _label_lists(labels: Any, name: str, label_names: Sequence[str] | None = Non
     return [list(lists[group]) for group in sets.set_of_point]
 
 
-def _metadata(
-    table: Table, used: set[str | None], modalities: dict[str, Any], labels: list[list[str]] | None
-) -> list[dict[str, Any]]:
+def _further_columns(table: Table, used: set[str | None]) -> Iterator[dict[str, Any]]:
+    """Yield the cells of each row in the columns that are not used otherwise; numbers in text files become numbers."""
     others = [(place, name) for place, name in enumerate(table.columns) if name and name not in used]
     numeric = set() if table.typed else {place for place, _ in others if _is_numeric(table, place)}
-    metadata = []
-    for number, row in enumerate(table.rows):
-        entry: dict[str, Any] = {}
-        for name, values in modalities.items():
-            if isinstance(values, list) and values[number] is not None:
-                entry[name] = str(values[number])
-        if labels is not None and labels[number]:
-            entry["labels"] = labels[number]
-        columns = {
+    for row in table.rows:
+        yield {
             name: json.loads(value) if place in numeric else value
             for place, name in others
             if (value := _to_json(row[place])) is not None
         }
-        metadata.append(entry | ({"columns": columns} if columns else {}))
-    return metadata
 
 
 def _is_numeric(table: Table, place: int) -> bool:

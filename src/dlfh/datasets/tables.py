@@ -7,18 +7,17 @@ import functools
 import importlib.util
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dlfh._limits import MAX_DEPTH, Budget, check_limit, check_regular_file
+from dlfh._limits import MAX_DEPTH, Budget, check_limit, reading
 from dlfh._optional import require
-from dlfh.datasets.arrow import ARROW_SUFFIXES, read_arrow
+from dlfh.datasets.arrow import ARROW_SUFFIXES, read_arrow_table, read_parquet_table, to_cells
 from dlfh.datasets.excel import read_sheet
-from dlfh.datasets.parquet import read_columns, to_cells
 from dlfh.datasets.problem import Problem
 from dlfh.errors import InputError
 
@@ -62,6 +61,10 @@ class Table:
         place = self.columns.index(name)
         return [row[place] for row in self.rows]
 
+    def texts(self, name: str) -> list[str]:
+        """Return the cells of a column as strings without surrounding spaces."""
+        return ["" if cell is None else str(cell).strip() for cell in self.column(name)]
+
 
 def read_table(source: Any, *, encoding: str = "utf-8") -> Table:
     r"""Read a table with a header, from a file or from a table in memory (pandas, Polars, Arrow).
@@ -72,61 +75,75 @@ def read_table(source: Any, *, encoding: str = "utf-8") -> Table:
     if is_frame(source):
         return _from_columns(Path(f"the {type(source).__name__}"), *_frame_columns(source))
     file = Path(source)
-    try:
-        check_regular_file(file)
-    except InputError as error:
-        raise InputError(f"cannot read the table {file}: {error}") from None
     suffix = file.suffix.lower()
-    if suffix in (".csv", ".tsv"):
-        return _read_text(file, encoding, "\t" if suffix == ".tsv" else ",")
-    if suffix in (".jsonl", ".ndjson"):
-        return _read_json_lines(file, encoding)
-    if suffix == ".xlsx":
-        return _read_excel(file)
-    if suffix == ".parquet":
-        return _read_columns(file, "Parquet", read_columns)
-    if suffix in ARROW_SUFFIXES:
-        return _read_columns(file, "Arrow", read_arrow)
-    raise InputError(f"{file} is not a table: its name must end in {', '.join(TABLE_SUFFIXES)}")
+    kind = "an Excel workbook without a password" if suffix == ".xlsx" else "a table"
+    with reading(file, f"{kind} ({suffix})") as budget:
+        if suffix not in TABLE_SUFFIXES:
+            raise InputError(f"it is not a table: its name must end in {', '.join(TABLE_SUFFIXES)}")
+        if suffix in (".csv", ".tsv"):
+            return _from_rows(file, _text_rows(file, encoding, budget), typed=False)
+        if suffix in (".jsonl", ".ndjson"):
+            return _read_json_lines(file, encoding, budget)
+        if suffix == ".xlsx":
+            return _from_rows(file, read_sheet(file, budget))
+        table = (read_parquet_table if suffix == ".parquet" else read_arrow_table)(file, budget)
+        budget.take_bytes(table.num_rows * (_ROW_BYTES + _CELL_BYTES * table.num_columns))
+        return _from_columns(file, *_arrow_columns(table))
 
 
-def _add_row(table: Table, cells: list[Any], place: str) -> None:
-    if len(cells) == len(table.columns):
-        table.numbers.append(table.n_all)
-        table.rows.append(tuple(cells))
-        table.places.append(place)
-        return
-    number = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
-    table.problems.append(Problem(place, "item", f"{number} but the header has {len(table.columns)}"))
+def _from_rows(file: Path, rows: Iterator[tuple[str, Sequence[Any]]], *, typed: bool = True) -> Table:
+    """Return a table whose first row contains the column names."""
+    _, header = next(rows, ("", []))
+    names = ["" if cell is None else str(cell).strip() for cell in header]
+    if not any(names):
+        raise InputError("it is empty: the first row must contain the column names")
+    return _table(file, names, rows, typed)
+
+
+def _from_columns(file: Path, names: Sequence[str], columns: list[list[Any]]) -> Table:
+    return _table(file, names, ((f"row {number}", row) for number, row in enumerate(zip(*columns, strict=True))))
+
+
+def _table(
+    file: Path, names: Iterable[str], rows: Iterable[tuple[str, Sequence[Any] | str]], typed: bool = True
+) -> Table:
+    """Collect rows, given by position and cells; a string in place of the cells is the reason why a row is skipped."""
+    table = Table(file, tuple(names), [], [], [], [], typed)
+    for number, (position, cells) in enumerate(rows):
+        place = f"{file.name}, {position}"
+        if not isinstance(cells, str) and len(cells) != len(table.columns):
+            n_cells = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+            cells = f"{n_cells} but the header has {len(table.columns)}"
+        if isinstance(cells, str):
+            table.problems.append(Problem(place, "item", cells))
+        else:
+            table.rows.append(tuple(cells))
+            table.places.append(place)
+            table.numbers.append(number)
+    return table
 
 
 # ------------------------------------------------------------------------------------------------------- text files
 
 
-def _read_text(file: Path, encoding: str, usual: str) -> Table:
+def _text_rows(file: Path, encoding: str, budget: Budget) -> Iterator[tuple[str, list[str]]]:
     lines = _decoded_lines(file, encoding)
     header = next(lines, "")
-    table: Table | None = None
-    budget = Budget.of_file(file, str(file))
+    unquoted = "".join(header.split('"')[::2])
+    delimiter = max(("\t" if file.suffix.lower() == ".tsv" else ",") + _DELIMITERS, key=unquoted.count)
     csv = _csv_module()
-    try:
-        all_lines = itertools.chain([header] if header else [], lines)
-        reader = csv.reader(all_lines, delimiter=_delimiter_of(header, usual), strict=True)
-        while True:
-            line = reader.line_num + 1
+    reader = csv.reader(itertools.chain([header], lines), delimiter=delimiter, strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
             cells = next(reader, None)
-            if cells is None:
-                break
-            if table is None:
-                table = Table(file, tuple(cell.strip() for cell in cells), [], [], [], [], typed=False)
-            elif cells:  # not an empty line
-                budget.take_bytes(_ROW_BYTES + _CELL_BYTES * len(cells))
-                _add_row(table, cells, f"{file.name}, line {line}")
-    except csv.Error as error:
-        raise InputError(f"cannot read {file} as a table: line {reader.line_num}: {error}") from None
-    if table is None or not any(table.columns):
-        raise InputError(f"{file} is empty: the first line of a table must contain the column names")
-    return table
+        except csv.Error as error:
+            raise InputError(f"line {reader.line_num}: {error}") from None
+        if cells is None:
+            return
+        if cells or line == 1:  # not an empty line
+            budget.take_bytes(_ROW_BYTES + _CELL_BYTES * len(cells))
+            yield f"line {line}", cells
 
 
 @functools.cache
@@ -145,12 +162,6 @@ def _csv_module() -> Any:
     return module
 
 
-def _delimiter_of(header: str, usual: str) -> str:
-    """Return the most frequent delimiter of a header, outside quotes."""
-    unquoted = "".join(header.split('"')[::2])
-    return max(usual + _DELIMITERS, key=unquoted.count)
-
-
 def _decoded_lines(file: Path, encoding: str) -> Iterator[str]:
     if encoding.lower().replace("_", "-") == "utf-8":
         encoding = "utf-8-sig"
@@ -159,19 +170,19 @@ def _decoded_lines(file: Path, encoding: str) -> Iterator[str]:
         with open(file, encoding=encoding, newline="") as stream:
             for number, line in enumerate(stream, 1):
                 if "\0" in line:
-                    raise InputError(f"{file} is not a text file: line {number} contains a null character")
+                    raise InputError(f"it is not a text file: line {number} contains a null character")
                 yield line
     except LookupError:
         raise InputError(f"unknown encoding {encoding!r}: use utf-8 or latin-1, for example") from None
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{file} is not encoded in {encoding.removesuffix('-sig')}: line {_undecodable_line(file, encoding)} "
+            f"it is not encoded in {encoding.removesuffix('-sig')}: line {_undecodable_line(file, encoding)} "
             f"contains the byte 0x{error.object[error.start]:02x}; {hint}"
         ) from None
     except InputError:
         raise
     except ValueError as error:  # UTF-16 without a byte order mark, an encoding name with a null character
-        raise InputError(f"{file} is not encoded in {encoding!r}: {error}; {hint}") from None
+        raise InputError(f"it is not encoded in {encoding!r}: {error}; {hint}") from None
 
 
 def _undecodable_line(file: Path, encoding: str) -> int:
@@ -187,38 +198,21 @@ def _undecodable_line(file: Path, encoding: str) -> int:
     return number
 
 
-def _read_json_lines(file: Path, encoding: str) -> Table:
-    budget = Budget.of_file(file, str(file))
-    objects: dict[int, dict[str, Any]] = {}
-    errors: dict[int, str] = {}
-    try:
-        for number, line in enumerate(_decoded_lines(file, encoding), 1):
-            check_limit("DLFH_MAX_CHARACTERS", len(line), f"line {number} has {len(line):,} characters")
-            if not line.strip():
-                continue
+def _read_json_lines(file: Path, encoding: str, budget: Budget) -> Table:
+    rows: list[tuple[str, dict[str, Any] | str]] = []
+    for number, line in enumerate(_decoded_lines(file, encoding), 1):
+        check_limit("DLFH_MAX_CHARACTERS", len(line), f"line {number} has {len(line):,} characters")
+        if line.strip():
             value = _parse_object(line)
-            if isinstance(value, str):
-                errors[number] = value
-            else:
-                budget.take_bytes(_size(value))
-                objects[number] = value
-        columns = {name: None for value in objects.values() for name in value}
-        budget.take_bytes(len(objects) * (_ROW_BYTES + _CELL_BYTES * len(columns)))
-    except InputError as error:
-        raise InputError(f"cannot read {file}: {error}") from None
+            budget.take_bytes(_size(value))
+            rows.append((f"line {number}", value))
+    columns = {name: None for _, value in rows if isinstance(value, dict) for name in value}
+    budget.take_bytes(len(rows) * (_ROW_BYTES + _CELL_BYTES * len(columns)))
     if not columns:
-        first = min(errors, default=0)
-        reason = f"line {first}: {errors[first]}" if errors else "a JSON Lines table has one object per line"
-        raise InputError(f"{file} has no columns: {reason}")
-    rank = {number: place for place, number in enumerate(sorted([*errors, *objects]))}
-    return Table(
-        file,
-        tuple(columns),
-        [tuple(value.get(name) for name in columns) for value in objects.values()],
-        [f"{file.name}, line {number}" for number in objects],
-        [rank[number] for number in objects],
-        [Problem(f"{file.name}, line {number}", "item", reason) for number, reason in errors.items()],
-    )
+        errors = (f"{place}: {reason}" for place, reason in rows if isinstance(reason, str))
+        raise InputError(f"it has no columns: {next(errors, 'a JSON Lines table has one object per line')}")
+    cells = (value if isinstance(value, str) else [value.get(name) for name in columns] for _, value in rows)
+    return _table(file, columns, zip((place for place, _ in rows), cells, strict=True))
 
 
 def _parse_object(line: str) -> dict[str, Any] | str:
@@ -248,53 +242,6 @@ def _size(value: Any, depth: int = 0) -> int:
     return _OBJECT_BYTES // 2
 
 
-# ----------------------------------------------------------------------------------------------------- binary files
-
-
-def _read_excel(file: Path) -> Table:
-    table: Table | None = None
-    try:
-        for number, cells in read_sheet(file, Budget.of_file(file, str(file))):
-            if table is None:
-                names = ("" if cell is None else str(cell).strip() for cell in cells)
-                table = Table(file, tuple(names), [], [], [], [])
-            else:
-                cells += [None] * (len(table.columns) - len(cells))
-                _add_row(table, cells, f"{file.name}, row {number}")
-    except (InputError, OSError) as error:
-        raise InputError(f"cannot read {file}: {error}") from None
-    if table is None:
-        raise InputError(f"{file} is empty: the first row of the first sheet must contain the column names")
-    return table
-
-
-def _read_columns(file: Path, kind: str, read: Callable[[Path, Budget], Any]) -> Table:
-    pyarrow = require("pyarrow", f"reading {file}", "parquet")
-    budget = Budget.of_file(file)
-    try:
-        content = read(file, budget)
-        budget.take_bytes(content.num_rows * (_ROW_BYTES + _CELL_BYTES * content.num_columns))
-        names, columns = _arrow_columns(content)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"cannot read {file} as {kind}: {str(error).splitlines()[0]}") from None
-    except InputError as error:
-        raise InputError(f"cannot read {file}: {error}") from None
-    except Exception:  # pyarrow raises all kinds of errors on damaged files
-        raise InputError(f"cannot read {file} as {kind}: it is damaged") from None
-    return _from_columns(file, names, columns)
-
-
-def _from_columns(file: Path, names: Iterable[str], columns: list[list[Any]]) -> Table:
-    rows = list(zip(*columns, strict=True))
-    places = [f"{file.name}, row {row}" for row in range(len(rows))]
-    return Table(file, tuple(names), rows, places, list(range(len(rows))), [])
-
-
-def _arrow_columns(table: Any) -> tuple[list[str], list[list[Any]]]:
-    names = list(table.column_names)
-    return names, [to_cells(name, table.column(place)) for place, name in enumerate(names)]
-
-
 # -------------------------------------------------------------------------------------------------- tables in memory
 
 
@@ -312,6 +259,11 @@ def _frame_columns(frame: Any) -> tuple[list[str], list[list[Any]]]:
     if _is_pandas(frame):
         return [str(name) for name in frame.columns], [_pandas_cells(column) for _, column in frame.items()]
     return _arrow_columns(require("pyarrow", "reading an Arrow table", "parquet").table(frame))
+
+
+def _arrow_columns(table: Any) -> tuple[list[str], list[list[Any]]]:
+    names = list(table.column_names)
+    return names, [to_cells(name, table.column(place)) for place, name in enumerate(names)]
 
 
 def _pandas_cells(column: Any) -> list[Any]:

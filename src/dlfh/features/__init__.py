@@ -28,8 +28,8 @@ Featurizer._registry.declare(
         "combined-image": "combined",
         "efficientnet": "efficientnet",
         "gist": "gist",
-        "hog": "hog",
-        "thumbnail": "thumbnail",
+        "hog": "combined",
+        "thumbnail": "combined",
         "vectors": "vectors",
     },
 )

@@ -6,6 +6,7 @@ JSON and arrays, so that a saved model encodes raw strings and image files.
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
@@ -179,6 +180,14 @@ class Featurizer(Registered, Parameterized, ABC):
     def _check_fitted(self) -> None:
         if not hasattr(self, "n_features_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+
+
+def new_hash(content: bytes = b"") -> hashlib.blake2b:
+    """Return the hash object that identifies contents.
+
+    A file may be replaced at any time, so the hash of an image file is that of the bytes that are decoded.
+    """
+    return hashlib.blake2b(content, digest_size=16)
 
 
 def read_each(

@@ -23,11 +23,10 @@ from typing import Any
 import numpy as np
 
 from dlfh._arrays import Singles
-from dlfh._limits import check_regular_file
+from dlfh._limits import check_regular_file, read_file
 from dlfh._version import __version__
 from dlfh.errors import InputError
-from dlfh.features.base import Featurizer, PartialFeatures
-from dlfh.features.files import new_hash, read_file
+from dlfh.features.base import Featurizer, PartialFeatures, new_hash
 
 #: Smaller batches bypass the cache: query images are single and rarely repeat.
 _MIN_IMAGES = 8

@@ -7,8 +7,6 @@ hash of its weights, not the weights.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -79,69 +77,54 @@ class Clip(NetworkFeaturizer):
         check_choice(self.tower, "tower", ("image", "text"))
 
     def _load(self) -> Network:
-        return _load(str(self.name_or_folder), self.tower, self.device)
+        torch = require("torch", "CLIP", "clip")
+        transformers = require("transformers", "CLIP", "clip")
+        name = str(self.name_or_folder)
+        if name.startswith((".", "~", os.sep)) or Path(name).exists():
+            # Otherwise a mistyped folder would be searched on the hub.
+            name = str(Path(name).expanduser())
+            if not Path(name).is_dir():
+                raise InputError(f"no CLIP model at {name}: no such folder")
+        try:
+            config = transformers.AutoConfig.from_pretrained(name)
+            if config.model_type != "clip":
+                raise InputError(f"{name} is a model of type {config.model_type!r}, not CLIP")
+            model = transformers.CLIPModel.from_pretrained(name).float().eval()
+            if self.tower == "text":
+                kind = transformers.AutoTokenizer
+            else:  # always with Pillow: torchvision resizes slightly differently
+                kind = getattr(transformers, "CLIPImageProcessorPil", None) or transformers.CLIPImageProcessor
+            preprocessor = kind.from_pretrained(name)
+        except InputError:
+            raise
+        except Exception as error:  # errors of the hub, the disk and several parsers
+            reason = " ".join(str(error).split())
+            raise InputError(f"cannot load the CLIP model {name}: {reason[:300]}") from None
+        model = on_device(torch, model, self.device)
+        weights = model.state_dict().items()
+        parts = ("text_model.", "text_projection.") if self.tower == "text" else ("vision_model.", "visual_projection.")
+        # Position ids are counters, which only some versions save.
+        fingerprint = fingerprint_of(
+            (key, tensor) for key, tensor in weights if key.startswith(parts) and not key.endswith("position_ids")
+        )
+        called = f"the CLIP model {str(self.name_or_folder)!r}"
+        return Network(called, model, preprocessor, int(config.projection_dim), fingerprint)
 
-    def _called(self) -> str:
-        return f"the CLIP model {str(self.name_or_folder)!r}"
-
-    def _reader(self, contents: dict[int, str]) -> Callable[[Any, int], Any]:
-        return partial(open_item, contents=contents) if self.tower == "image" else check_text
+    def _read(self, item: Any, position: int, contents: dict[int, str]) -> Any:
+        return open_item(item, position, contents) if self.tower == "image" else check_text(item, position)
 
     def _vectors(self, network: Network, values: list[Any]) -> Singles:
-        return _vectors(network, values, self.tower, self.device)
-
-
-def _load(name: str, tower: str, device: str) -> Network:
-    torch = require("torch", "CLIP", "clip")
-    transformers = require("transformers", "CLIP", "clip")
-    if name.startswith((".", "~", os.sep)) or Path(name).exists():
-        # Otherwise a mistyped folder would be searched on the hub.
-        name = str(Path(name).expanduser())
-        if not Path(name).is_dir():
-            raise InputError(f"no CLIP model at {name}: no such folder")
-    try:
-        config = transformers.AutoConfig.from_pretrained(name)
-        if config.model_type != "clip":
-            raise InputError(f"{name} is a model of type {config.model_type!r}, not CLIP")
-        model = transformers.CLIPModel.from_pretrained(name).float().eval()
-        prepare = _preparation(transformers, name, tower)
-    except InputError:
-        raise
-    except Exception as error:  # errors of the hub, the disk and several parsers
-        reason = " ".join(str(error).split())
-        raise InputError(f"cannot load the CLIP model {name}: {reason[:300]}") from None
-    model = on_device(torch, model, device)
-    return Network(model, prepare, int(config.projection_dim), _fingerprint(model, tower))
-
-
-def _preparation(transformers: Any, name: str, tower: str) -> Any:
-    if tower == "text":
-        return transformers.AutoTokenizer.from_pretrained(name)
-    # Always with Pillow: torchvision resizes slightly differently.
-    processor = getattr(transformers, "CLIPImageProcessorPil", None) or transformers.CLIPImageProcessor
-    return processor.from_pretrained(name)
-
-
-def _fingerprint(model: Any, tower: str) -> str:
-    """Return a hash of a tower's weights."""
-    parts = ("text_model.", "text_projection.") if tower == "text" else ("vision_model.", "visual_projection.")
-    # Position ids are counters, which only some versions save.
-    weights = model.state_dict().items()
-    return fingerprint_of(
-        (name, tensor) for name, tensor in weights if name.startswith(parts) and not name.endswith("position_ids")
-    )
-
-
-def _vectors(network: Network, values: list[Any], tower: str, device: str) -> Singles:
-    torch = require("torch", "CLIP", "clip")
-    if tower == "text":
-        longest = network.model.config.text_config.max_position_embeddings
-        inputs = network.prepare(values, padding=True, truncation=True, max_length=longest, return_tensors="pt")
-        compute = network.model.get_text_features
-    else:
-        inputs = network.prepare(images=values, return_tensors="pt")
-        compute = network.model.get_image_features
-    with torch.inference_mode():
-        output = compute(**{name: tensor.to(device) for name, tensor in inputs.items()})
-        # Newer versions return an object that also contains hidden states.
-        return getattr(output, "pooler_output", output).float().cpu().numpy()
+        torch = require("torch", "CLIP", "clip")
+        if self.tower == "text":
+            longest = network.model.config.text_config.max_position_embeddings
+            inputs = network.preprocessor(
+                values, padding=True, truncation=True, max_length=longest, return_tensors="pt"
+            )
+            compute = network.model.get_text_features
+        else:
+            inputs = network.preprocessor(images=values, return_tensors="pt")
+            compute = network.model.get_image_features
+        with torch.inference_mode():
+            output = compute(**{name: tensor.to(self.device) for name, tensor in inputs.items()})
+            # Newer versions return an object that also contains hidden states.
+            return getattr(output, "pooler_output", output).float().cpu().numpy()

@@ -7,7 +7,6 @@ A saved model contains a hash of the weights, not the weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -69,9 +68,6 @@ class EfficientNet(NetworkFeaturizer):
         super().check_parameters()
         check_integer(self.size, "size", 0, max(_SIDES))
 
-    def _called(self) -> str:
-        return f"the installed EfficientNet-Lite{self.size}"
-
     def _load(self) -> Network:
         torch = require("torch", "EfficientNet", "cnn")
         package = require("efficientnet_lite_pytorch", "EfficientNet", "cnn")
@@ -86,11 +82,10 @@ class EfficientNet(NetworkFeaturizer):
         fingerprint = fingerprint_of(model.state_dict().items())
         # Channels last: a third faster on CPUs.
         model = on_device(torch, model.float().eval().to(memory_format=torch.channels_last), self.device)
-        return Network(model, None, _N_FEATURES, fingerprint)
+        return Network(f"the installed EfficientNet-Lite{self.size}", model, None, _N_FEATURES, fingerprint)
 
-    def _reader(self, contents: dict[int, str]) -> Callable[[Any, int], Any]:
-        side = _SIDES[int(self.size)]
-        return lambda item, position: square(open_item(item, position, contents), side, "RGB")
+    def _read(self, item: Any, position: int, contents: dict[int, str]) -> Any:
+        return square(open_item(item, position, contents), _SIDES[int(self.size)], "RGB")
 
     def _vectors(self, network: Network, values: list[Any]) -> Singles:
         torch = require("torch", "EfficientNet", "cnn")

@@ -1,4 +1,4 @@
-"""Reading images as RGB, and the base class of image featurisers."""
+"""Reading images as RGB, and the base classes of image featurisers."""
 
 from __future__ import annotations
 
@@ -17,19 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh._arrays import Array, Floats, Singles
-from dlfh._limits import check_limit, limit_of
+from dlfh._limits import check_limit, limit_of, read_file
 from dlfh._optional import is_installed, missing
 from dlfh._parallel import Workers, resolve_n_jobs
 from dlfh._progress import progress
 from dlfh.errors import InputError
-from dlfh.features.base import Arrays, Featurizer, PartialFeatures, read_each
+from dlfh.features.base import Arrays, Featurizer, PartialFeatures, new_hash, read_each
 from dlfh.features.cache import with_cache
-from dlfh.features.files import new_hash, read_file
 
 Pixels = npt.NDArray[np.uint8]
-
-#: Images per thread and step: enough for vectorised code, few enough for the processor's cache.
-_BLOCK_IMAGES = 8
 
 #: JPEG images are decoded at the smallest scale with at least this side, which is several times as fast.
 _DECODED_SIZE = 512
@@ -235,31 +231,69 @@ class _QuietPillow:
 quiet_pillow = _QuietPillow()
 
 
-class ImageFeaturizer(Featurizer):
-    """Base class of featurisers that compute vectors from pixels.
+class BlockFeaturizer(Featurizer):
+    """Base class of featurisers that read items and compute their vectors block by block; those of images are cached.
 
-    Items are paths, bytes, PIL images or arrays. Nothing is learned from them, so `fit` accepts any items, or none.
+    Nothing is learned from the items, so `fit` accepts any items, or none.
     """
 
-    takes = "images"
-
-    n_jobs: int | None
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        resolve_n_jobs(self.n_jobs)
+    n_jobs: int | None = 1
+    #: Items per thread and step: enough for vectorised code, few enough for the processor's cache.
+    batch_size: int = 8
 
     @abstractmethod
     def _width(self) -> int:
         """Return the length of the vectors."""
 
     @abstractmethod
+    def _read(self, item: Any, position: int, contents: dict[int, str]) -> Any:
+        """Read an item as the input of `_compute`; ``contents`` as for `open_item`."""
+
+    @abstractmethod
+    def _compute(self, values: list[Any]) -> Singles:
+        """Return the vectors of a block of items."""
+
+    def _transform(self, items: Any, strict: bool) -> PartialFeatures:
+        if self.takes != "images":
+            return self._compute_all(items, strict)
+        compute = functools.partial(self._compute_all, strict=strict)
+        return with_cache(self, items, self._width(), compute, getattr(self, "fingerprint_", None))
+
+    def _compute_all(self, items: Any, strict: bool) -> PartialFeatures:
+        features = np.empty((len(items), self._width()), np.float32)
+        contents: dict[int, str] = {}
+        with quiet_pillow, Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
+            advance = bar.counter(f"{self.takes.removesuffix('s')} features", len(items))
+            read = functools.partial(self._read, contents=contents)
+
+            def compute(start: int, stop: int) -> tuple[list[int], dict[int, str]]:
+                values, rows, problems = read_each(items[start:stop], read, strict, start)
+                if rows:
+                    features[rows] = self._compute(values)
+                advance(stop - start)
+                return rows, problems
+
+            blocks = workers.map_blocks(compute, len(items), int(self.batch_size))
+        rows = np.array([row for done, _ in blocks for row in done], np.int64)
+        problems = {row: reason for _, failed in blocks for row, reason in failed.items()}
+        return PartialFeatures(features[rows] if problems else features, rows, problems, contents)
+
+
+class ImageFeaturizer(BlockFeaturizer):
+    """Base class of featurisers that compute vectors from pixels. Items are paths, bytes, PIL images or arrays."""
+
+    takes = "images"
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        resolve_n_jobs(self.n_jobs)
+
+    @abstractmethod
     def _prepare(self, image: Any) -> Any:
         """Convert a PIL image in RGB to the input of `_compute`."""
 
-    @abstractmethod
-    def _compute(self, prepared: list[Any]) -> Singles:
-        """Return the vectors of a block of prepared images."""
+    def _read(self, item: Any, position: int, contents: dict[int, str]) -> Any:
+        return self._prepare(open_item(item, position, contents))
 
     def _fit(self, items: Any, strict: bool) -> int:
         return self._width()
@@ -267,30 +301,6 @@ class ImageFeaturizer(Featurizer):
     def _restore(self, fitted: Mapping[str, Any], arrays: Arrays) -> None:
         if self.n_features_ != self._width():
             raise ValueError(f"its number of features is {self.n_features_} but should be {self._width()}")
-
-    def _transform(self, items: Any, strict: bool) -> PartialFeatures:
-        return with_cache(self, items, self._width(), lambda some: self._compute_all(some, strict))
-
-    def _compute_all(self, items: Any, strict: bool) -> PartialFeatures:
-        features = np.empty((len(items), self._width()), np.float32)
-        contents: dict[int, str] = {}
-        with quiet_pillow, Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
-            advance = bar.counter("image features", len(items))
-
-            def compute(start: int, stop: int) -> tuple[list[int], dict[int, str]]:
-                def prepare(item: Any, position: int) -> Any:
-                    return self._prepare(open_item(item, position, contents))
-
-                prepared, rows, problems = read_each(items[start:stop], prepare, strict, start)
-                if rows:
-                    features[rows] = self._compute(prepared)
-                advance(stop - start)
-                return rows, problems
-
-            blocks = workers.map_blocks(compute, len(items), _BLOCK_IMAGES)
-        rows = np.array([row for done, _ in blocks for row in done], np.int64)
-        problems = {row: reason for _, failed in blocks for row, reason in failed.items()}
-        return PartialFeatures(features[rows] if problems else features, rows, problems, contents)
 
 
 def open_item(item: Any, position: int, contents: dict[int, str] | None = None) -> Any:

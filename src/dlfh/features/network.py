@@ -5,40 +5,36 @@ from __future__ import annotations
 import hashlib
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dlfh._arrays import Array, Singles
-from dlfh._progress import progress
 from dlfh._validation import check_integer
 from dlfh.errors import InputError, ModelError
-from dlfh.features.base import Arrays, Featurizer, PartialFeatures, read_each
-from dlfh.features.cache import with_cache
-from dlfh.features.images import quiet_pillow
+from dlfh.features.base import Arrays
+from dlfh.features.images import BlockFeaturizer
 
 
 class Network(NamedTuple):
-    """A loaded network, its preprocessor, the length of its vectors, and a hash of its weights."""
+    """A loaded network."""
 
+    called: str  # its name in error messages
     model: Any
-    prepare: Any
+    preprocessor: Any
     n_features: int
-    fingerprint: str
+    fingerprint: str  # hash of the weights
 
 
-class NetworkFeaturizer(Featurizer):
+class NetworkFeaturizer(BlockFeaturizer):
     """Base class of featurisers that use a pretrained network; vectors have length 1.
 
-    Nothing is learned from the items, so `fit` accepts any items, or none. A saved model contains a hash of the
-    weights, not the weights.
+    A saved model contains a hash of the weights, not the weights.
 
     fingerprint_: Hash of the weights. A network that is loaded later must have the same one.
     """
 
-    batch_size: int
     device: str
     fingerprint_: str
 
@@ -53,55 +49,29 @@ class NetworkFeaturizer(Featurizer):
         """Load the network."""
 
     @abstractmethod
-    def _called(self) -> str:
-        """Return the name of the network in error messages."""
-
-    @abstractmethod
-    def _reader(self, contents: dict[int, str]) -> Callable[[Any, int], Any]:
-        """Return a function that reads an item, given the item and its position; ``contents`` as for `open_item`."""
-
-    @abstractmethod
     def _vectors(self, network: Network, values: list[Any]) -> Singles:
         """Return the vectors of a batch of values."""
+
+    def _width(self) -> int:
+        return self.n_features_
 
     def _fit(self, items: Any, strict: bool) -> int:
         self._network = self._load()
         self.fingerprint_ = self._network.fingerprint
         return self._network.n_features
 
-    def _transform(self, items: Any, strict: bool) -> PartialFeatures:
-        if self.takes != "images":
-            return self._compute_all(items, strict)
-        compute = partial(self._compute_all, strict=strict)
-        return with_cache(self, items, self.n_features_, compute, self.fingerprint_)
-
-    def _compute_all(self, items: Any, strict: bool) -> PartialFeatures:
-        network = self._open_network()
-        features = np.empty((len(items), network.n_features), np.float32)
-        rows: list[int] = []
-        problems: dict[int, str] = {}
-        contents: dict[int, str] = {}
-        with quiet_pillow, progress(self.verbose) as bar:
-            advance = bar.counter(f"{self.takes.removesuffix('s')} features", len(items))
-            for start in range(0, len(items), int(self.batch_size)):
-                batch = items[start : start + int(self.batch_size)]
-                values, places, failed = read_each(batch, self._reader(contents), strict, start)
-                if values:
-                    vectors = self._vectors(network, values)
-                    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-                    features[places] = vectors / np.where(lengths > 0, lengths, 1)
-                rows += places
-                problems |= failed
-                advance(len(batch))
-        found = features[rows] if problems else features
-        return PartialFeatures(found, np.array(rows, np.int64), problems, contents)
+    def _compute(self, values: list[Any]) -> Singles:
+        vectors = self._vectors(self._open_network(), values)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        lengths[lengths == 0] = 1
+        return vectors / lengths
 
     def _open_network(self) -> Network:
         """Return the network; a featuriser restored from a file loads it on first use."""
         if not hasattr(self, "_network"):
             network = self._load()
             if network.fingerprint != self.fingerprint_:
-                raise ModelError(f"{self._called()} has different weights from those used in training")
+                raise ModelError(f"{network.called} has different weights from those used in training")
             self._network = network
         return self._network
 

@@ -156,11 +156,8 @@ class BagOfWords(Featurizer):
 
     def _transform(self, items: Any, strict: bool) -> PartialFeatures:
         texts, rows, problems = read_each(items, check_text, strict)
-        if self.verbose:
-            with progress(True) as bar:
-                counts = self._counts(bar.track(texts, "text features"))
-        else:
-            counts = self._counts(texts)
+        with progress(self.verbose) as bar:
+            counts = self._counts(bar.track(texts, "text features"))
         return PartialFeatures(self._weigh(counts), np.array(rows, np.int64), problems)
 
     def _counts(self, texts: Iterable[str]) -> sp.csr_array:
