@@ -54,6 +54,12 @@ def problems(draw: st.DrawFn, max_points: int = 60) -> Problem:
     return Problem(indicator, LabelSets.from_labels(indicator), model, rng)
 
 
+def tabulated_log_likelihood(model: LatentFactorModel, pair_counts: np.ndarray) -> int:
+    """Return the objective that exact steps never decrease, in units of `tabulated`, from the counts of pairs."""
+    values, _ = model.tabulated
+    return sum(int(count) * int(value) for count, value in zip(pair_counts.flat, values[:, 1:-1].flat, strict=True))
+
+
 def random_pairs(rng: np.random.Generator, n_points: int = 12, n_pairs: int = 40) -> WeightedPairs:
     """Draw similar and dissimilar pairs of points with weights that sum to one."""
     first, second = rng.integers(n_points, size=(2, n_pairs))

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlfh._factorization.label_rows import Columns, LabelRows, count_pairs, update, update_shared
+from dlfh._factorization.label_rows import Columns, LabelRows, update, update_shared
 from dlfh._factorization.likelihood import LatentFactorModel
 from dlfh._factorization.solver import factorize, log_likelihood, random_start
 from dlfh._kernels import ONE
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh.codes import pad_to_words, unpack
-from tests.strategies import Problem, models, problems, seeds
+from tests.strategies import Problem, models, problems, seeds, tabulated_log_likelihood
 
 kinds = st.sampled_from(["labels", "random"])
 
@@ -26,7 +26,7 @@ kinds = st.sampled_from(["labels", "random"])
 def rises(model: LatentFactorModel, change: np.ndarray) -> bool:
     """Return whether a change of the pair counts does not decrease the objective, by the tables exactly."""
     if model.step == "exact":
-        return model.tabulated_log_likelihood(change) >= 0
+        return tabulated_log_likelihood(model, change) >= 0
     # A sum of few terms, exact to about 1e-16 of their size.
     terms = np.abs(change).sum() * (model.scale + abs(model.bias) + 1) * max(1.0, model.similar_weight)
     return model.log_likelihood(change) >= -1e-13 * terms
@@ -47,9 +47,9 @@ def test_full_solver_never_decreases_the_objective_at_any_column_update(problem:
             for a, b in ((0, 1), (1, 0)):
                 columns = Columns.gather(rows, [everything], [rows.weights], [codes[b]])
                 for k in range(model.n_bits):
-                    before = count_pairs(model.n_bits, codes[a], rows, rows.weights, columns, workers)
+                    before = rows.count_pairs(model.n_bits, (a, b), codes, workers)
                     update(model, codes[a], rows, columns, workers, bits=(k, k + 1))
-                    change = count_pairs(model.n_bits, codes[a], rows, rows.weights, columns, workers) - before
+                    change = rows.count_pairs(model.n_bits, (a, b), codes, workers) - before
                     assert rises(model, change)
 
 
@@ -57,7 +57,6 @@ def test_full_solver_never_decreases_the_objective_at_any_column_update(problem:
 def test_full_solver_is_monotone_for_a_shared_code_at_any_column_update(problem: Problem, kind: str) -> None:
     model, rows = problem.model, problem.rows(kind)
     (codes,) = (pad_to_words(code) for code in problem.start(rows, 1))
-    everything = np.arange(len(rows))
     with Workers(1) as workers:
         for _ in range(2):
             for k in range(model.n_bits):
@@ -65,8 +64,7 @@ def test_full_solver_is_monotone_for_a_shared_code_at_any_column_update(problem:
                 for bits in (None, (k, k + 1)):
                     if bits:
                         update_shared(model, codes, rows, bits)
-                    columns = Columns.gather(rows, [everything], [rows.weights], [codes])
-                    counts.append(count_pairs(model.n_bits, codes, rows, rows.weights, columns, workers))
+                    counts.append(rows.count_pairs(model.n_bits, (0, 0), [codes], workers))
                 change = counts[1] - counts[0]
                 assert rises(model, change)
 
@@ -211,9 +209,7 @@ def test_exact_steps_flip_a_bit_if_and_only_if_the_objective_increases(
     with Workers(1) as workers:
 
         def objective() -> int:
-            columns = Columns.gather(rows, [everything], [rows.weights], [codes[-1]])
-            counts = count_pairs(model.n_bits, codes[0], rows, rows.weights, columns, workers)
-            return model.tabulated_log_likelihood(counts)
+            return tabulated_log_likelihood(model, rows.count_pairs(model.n_bits, (0, len(codes) - 1), codes, workers))
 
         for i in range(len(rows)):
             k = int(problem.rng.integers(model.n_bits))
@@ -253,7 +249,7 @@ def test_no_single_flip_improves_a_fixed_point_of_exact_steps(
         def objective(codes: list[np.ndarray]) -> int:
             pairs = [(a, b) for b in range(len(codes)) for a in range(b)] or [(0, 0)]
             counts = sum(rows.count_pairs(model.n_bits, pair, codes, workers) for pair in pairs)
-            return model.tabulated_log_likelihood(np.asarray(counts))
+            return tabulated_log_likelihood(model, np.asarray(counts))
 
         codes = [pad_to_words(code) for code in learned.codes]
         best = objective(codes)

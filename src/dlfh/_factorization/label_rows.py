@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +20,7 @@ import scipy.sparse as sp
 from dlfh import _kernels
 from dlfh._arrays import Codes, Floats, Integers, Mask
 from dlfh._factorization.likelihood import LatentFactorModel
-from dlfh._factorization.supervision import PairWeights, Sample, other_modalities, pair_weight
+from dlfh._factorization.solver import PairWeights, Sample, other_modalities, pair_weight
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh.codes import by_word
@@ -83,11 +84,8 @@ class LabelRows:
         if len(codes) == 1 and sample is None:
             return update_shared(model, codes[0], self)
         others = other_modalities(modality, len(codes))
-        chosen, weights = [], []
-        for b in others:
-            rows, counts = self._columns(b, sample)
-            chosen.append(rows)
-            weights.append(counts * pair_weight(self.pair_weights, modality, b))
+        chosen, counts = zip(*(self._columns(b, sample) for b in others), strict=True)
+        weights = [count * pair_weight(self.pair_weights, modality, b) for b, count in zip(others, counts, strict=True)]
         columns = Columns.gather(self, chosen, weights, [codes[b] for b in others])
         return update(model, codes[modality], self, columns, workers)
 
@@ -113,6 +111,10 @@ class LabelRows:
         return self.row_of_point[order if self.present is None else order[self.present[modality][order]]][places]
 
     @functools.cached_property
+    def _order(self) -> Integers:
+        return np.argsort(self.labels.set_of_point, kind="stable")
+
+    @functools.cached_property
     def indicator(self) -> sp.csr_array:
         """The labels of each row as 0 and 1."""
         return self.labels.rows()[self.set_of_row]
@@ -126,15 +128,23 @@ class LabelRows:
         """Return left' right, summed over the points."""
         return left.T @ (self.weights[:, None] * right)
 
-    @functools.cached_property
-    def _order(self) -> Integers:
-        return np.argsort(self.labels.set_of_point, kind="stable")
-
     def count_pairs(self, n_bits: int, modalities: tuple[int, int], codes: list[Codes], workers: Workers) -> Integers:
         """Count pairs of two modalities' points by (dissimilar or similar, Hamming distance), shape (2, n_bits + 1)."""
         a, b = modalities
         columns = Columns.gather(self, [np.arange(len(self))], [self.weights_in(b)], [codes[b]])
-        counts = count_pairs(n_bits, codes[a], self, self.weights_in(a), columns, workers)
+        count_block = functools.partial(
+            _kernels.count_pairs,
+            codes[a].view(np.uint64),
+            self.set_of_row,
+            self.weights_in(a),
+            self.labels.lists,
+            by_word(columns.codes),
+            columns.weights,
+            columns.lists,
+            n_bits,
+        )
+        block = workers.even_block(len(self), len(columns.weights))
+        counts = np.sum(workers.map_blocks(count_block, len(self), block), axis=0)
         return pair_weight(self.pair_weights, a, b) * counts
 
 
@@ -162,7 +172,9 @@ class Columns:
     lists: tuple[Integers, npt.NDArray[np.int32]]
 
     @classmethod
-    def gather(cls, rows: LabelRows, chosen: list[Integers], weights: list[Integers], codes: list[Codes]) -> Columns:
+    def gather(
+        cls, rows: LabelRows, chosen: Sequence[Integers], weights: Sequence[Integers], codes: Sequence[Codes]
+    ) -> Columns:
         """Return rows ``chosen[b]`` of each other modality b, with their weights and codes."""
         sets = rows.set_of_row[np.concatenate(chosen)]
         gathered = np.concatenate([code[index] for code, index in zip(codes, chosen, strict=True)])
@@ -221,22 +233,3 @@ def update_shared(model: LatentFactorModel, codes: Codes, rows: LabelRows, bits:
         last_bit,
     )
     return flips
-
-
-def count_pairs(
-    n_bits: int, codes: Codes, rows: LabelRows, row_weights: Integers, columns: Columns, workers: Workers
-) -> Integers:
-    """Count weighted pairs of rows and columns by (dissimilar or similar, Hamming distance)."""
-    count_block = functools.partial(
-        _kernels.count_pairs,
-        codes.view(np.uint64),
-        rows.set_of_row,
-        row_weights,
-        rows.labels.lists,
-        by_word(columns.codes),
-        columns.weights,
-        columns.lists,
-        n_bits,
-    )
-    block = workers.even_block(len(rows), len(columns.weights))
-    return np.sum(workers.map_blocks(count_block, len(rows), block), axis=0)

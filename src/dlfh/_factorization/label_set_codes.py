@@ -14,13 +14,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh._arrays import Array, Codes, Integers, Mask
 from dlfh._factorization.label_rows import Columns, LabelRows, update
 from dlfh._factorization.likelihood import LatentFactorModel
-from dlfh._factorization.supervision import PairWeights, Sample, other_modalities, pair_weight
+from dlfh._factorization.solver import PairWeights, Sample, other_modalities, pair_weight
 from dlfh._labels import LabelSets, are_label_names
 from dlfh._parallel import Workers
 from dlfh.codes import n_bytes, pad_to_words, random_codes
@@ -41,18 +40,14 @@ class LabelSetCodes:
     """Codes of label sets, with everything needed to learn the codes of new ones.
 
     model: The likelihood by which the codes were learned.
-    names: Label names; None if labels are the columns of an indicator matrix.
-    starts, labels (n_sets + 1,): Set g has the labels ``labels[starts[g]:starts[g + 1]]``, in ascending order.
+    sets: The label sets, without their points.
     weights (modalities, modalities, n_sets): Weight of each set in the second modality when codes of the first are
         learned.
     codes (n_sets, bytes): A single array if the modalities share one code.
     """
 
     model: LatentFactorModel
-    names: tuple[Any, ...] | None
-    n_labels: int
-    starts: Integers
-    labels: npt.NDArray[np.int32]
+    sets: LabelSets
     weights: Integers
     codes: tuple[Codes, ...]
 
@@ -63,7 +58,7 @@ class LabelSetCodes:
         """Return each label set with the code of its first row; None if label names are neither text nor numbers."""
         sets = rows.labels
         try:
-            names = None if sets.names is None else plain_names(sets.names)
+            names = plain_names(sets.names)
         except InputError:
             return None
         first = np.full(sets.n_sets, len(rows), np.int64)
@@ -73,11 +68,7 @@ class LabelSetCodes:
         for a, b in itertools.permutations(range(n_modalities), 2):
             weights[a, b] = pair_weight(rows.pair_weights, a, b) * by_set.weights_in(b)
         set_codes = tuple(np.ascontiguousarray(code[first]) for code in codes)
-        return cls(model, names, sets.n_labels, sets.starts, sets.labels, weights, set_codes)
-
-    @property
-    def n_sets(self) -> int:
-        return len(self.starts) - 1
+        return cls(model, replace(sets.without_points(), names=names), weights, set_codes)
 
     def encode(self, labels: Any, workers: Workers) -> tuple[list[Codes], Mask]:
         """Return the codes of points with the given labels, by modality, and a mask of the points that have one.
@@ -87,7 +78,7 @@ class LabelSetCodes:
         keys = [self._numbers(row) for row in self._rows(labels)]
         new = [key for key in sorted(set(keys)) if key and key not in self._set_numbers]
         learned = self._learn(new, workers)
-        number = self._set_numbers | {key: self.n_sets + i for i, key in enumerate(new)}
+        number = self._numbered(new)
         is_known = np.array([bool(key) for key in keys], bool)
         rows = np.array([number[key] if key else 0 for key in keys], np.int64)
         answers = []
@@ -105,7 +96,7 @@ class LabelSetCodes:
         rng: np.random.Generator,
         workers: Workers,
         likelihood: Callable[[LabelRows], LatentFactorModel],
-        sample_size: Callable[[LabelRows], int | None] = lambda rows: None,
+        sample_size: Callable[[LabelRows], int | None],
     ) -> tuple[LabelSetCodes, Integers]:
         """Add points: return all label-set codes, and the label set of each new point.
 
@@ -118,16 +109,13 @@ class LabelSetCodes:
         likelihood, sample_size: Return the likelihood for all points, and the number of points sampled for an update
             (None for all).
         """
-        names, number_of = extend_names(self.names, self.n_labels, labels)
-        names = None if names is None else plain_names(names)
-        keys = [
-            tuple(sorted(number_of[labels.labels[start:stop]].tolist()))
-            for start, stop in itertools.pairwise(labels.starts.tolist())
-        ]
+        names, number_of = extend_names(self.sets.names, self.sets.n_labels, labels)
+        keys = [tuple(sorted(number_of[list(labels.labels_of(i))].tolist())) for i in range(labels.n_sets)]
         new = [key for key in keys if key not in self._set_numbers]
-        number = self._set_numbers | {key: self.n_sets + i for i, key in enumerate(new)}
+        number = self._numbered(new)
         sets_of = np.array([number[key] for key in keys], np.int64)
-        sets = replace(self, names=names, n_labels=len(names) if names else self.n_labels)._with(new)
+        named = replace(self.sets, names=plain_names(names), n_labels=len(names) if names else self.sets.n_labels)
+        sets = _with(named, new)
         counts = np.zeros(sets.n_sets, np.int64)
         np.add.at(counts, sets_of, labels.counts)
         weights = np.pad(self.weights, ((0, 0), (0, 0), (0, len(new))))
@@ -137,26 +125,24 @@ class LabelSetCodes:
         a, b = next(pair for pair in pairs if pair_weight(pair_weights, *pair))
         sets = replace(sets, counts=weights[a, b] // pair_weight(pair_weights, a, b))
         rows = LabelRows.of_label_sets(sets, pair_weights=pair_weights)
-        extended = replace(self, model=likelihood(rows), names=names, n_labels=sets.n_labels, weights=weights)
         size = sample_size(rows)
-        codes = extended._learn_together(new, sets, None if size is None else Sample(size, rng), rng, workers)
-        return replace(extended, starts=sets.starts, labels=sets.labels, codes=codes), sets_of[labels.set_of_point]
+        extended = replace(self, model=likelihood(rows), weights=weights)
+        codes = extended._learn_together(sets, None if size is None else Sample(size, rng), rng, workers)
+        return replace(extended, sets=sets, codes=codes), sets_of[labels.set_of_point]
 
     def _learn(self, new: Sequence[tuple[int, ...]], workers: Workers) -> list[Codes]:
         """Learn the codes of new sets, each independently, against all known sets."""
         width = n_bytes(self.model.n_bits)
         if not new:
             return [np.empty((0, width), np.uint8) for _ in self.codes]
-        sets = self._with(new)
-        old = np.arange(self.n_sets)
-        old_rows = LabelRows(sets, old, old, np.ones(len(old), np.int64))
-        new_rows = self._rows_of(sets)
-        nearest, _ = self._nearest(new)
+        sets = _with(self.sets, new)
+        all_rows, new_rows = LabelRows.of_label_sets(sets), self._new_rows(sets)
+        nearest, _ = self._nearest(sets)
         exact = replace(self.model, step="exact")
         padded = [pad_to_words(code) for code in self.codes]
         learned = []
         for m, known in enumerate(padded):
-            columns = self._columns(m, old_rows, padded)
+            columns = self._columns(m, all_rows, padded)
             codes = known[nearest]
             for _ in range(_MAX_ROUNDS):
                 if not update(exact, codes, new_rows, columns, workers):
@@ -165,19 +151,14 @@ class LabelSetCodes:
         return learned
 
     def _learn_together(
-        self,
-        new: Sequence[tuple[int, ...]],
-        sets: LabelSets,
-        sample: Sample | None,
-        rng: np.random.Generator,
-        workers: Workers,
+        self, sets: LabelSets, sample: Sample | None, rng: np.random.Generator, workers: Workers
     ) -> tuple[Codes, ...]:
-        """Learn the codes of new sets against all sets, including each other; return the codes of all."""
-        if not new:
+        """Learn the codes of the sets that are new, against all sets; return the codes of all."""
+        width, n_old = n_bytes(self.model.n_bits), self.sets.n_sets
+        if sets.n_sets == n_old:
             return self.codes
-        width, n_old = n_bytes(self.model.n_bits), self.n_sets
-        all_rows, new_rows = LabelRows.of_label_sets(sets), self._rows_of(sets)
-        nearest, shares = self._nearest(new)
+        all_rows, new_rows = LabelRows.of_label_sets(sets), self._new_rows(sets)
+        nearest, shares = self._nearest(sets)
         codes = []
         for known in self.codes:
             start = known[nearest]
@@ -195,10 +176,10 @@ class LabelSetCodes:
                 break
         return tuple(np.ascontiguousarray(code[:, :width]) for code in codes)
 
-    def _rows_of(self, sets: LabelSets) -> LabelRows:
+    def _new_rows(self, sets: LabelSets) -> LabelRows:
         """Return the rows of the sets that are not known yet."""
-        new = np.arange(self.n_sets, sets.n_sets)
-        return LabelRows(sets, np.arange(len(new)), new, sets.counts[self.n_sets :])
+        new = np.arange(self.sets.n_sets, sets.n_sets)
+        return LabelRows(sets, np.arange(len(new)), new, sets.counts[new])
 
     def _columns(self, modality: int, rows: LabelRows, codes: Sequence[Codes], sample: Sample | None = None) -> Columns:
         """Return the other modalities' sets with a weight, all or sampled by weight."""
@@ -217,41 +198,27 @@ class LabelSetCodes:
             counts.append(drawn_counts)
         return Columns.gather(rows, chosen, counts, [codes[b] for b in others])
 
-    def _with(self, new: Sequence[tuple[int, ...]]) -> LabelSets:
-        """Return the known sets, followed by new ones."""
-        lengths = [len(key) for key in new]
-        starts = np.concatenate([self.starts, self.starts[-1] + np.cumsum(lengths)]).astype(np.int64)
-        labels = np.concatenate([self.labels, *(np.array(key, np.int32) for key in new)])
-        n = self.n_sets + len(new)
-        return LabelSets(self.names, self.n_labels, starts, labels, np.arange(n), np.ones(n, np.int64))
-
-    def _nearest(self, new: Sequence[tuple[int, ...]]) -> tuple[Integers, Mask]:
+    def _nearest(self, sets: LabelSets) -> tuple[Integers, Mask]:
         """Return the known set with the largest Jaccard index for each new set, and whether they share a label.
 
         Its code is the initial code of the new set.
         """
-        known = sp.csr_array(
-            (np.ones(len(self.labels), np.int32), self.labels, self.starts), (self.n_sets, self.n_labels)
-        )
-        by_label, sizes = known.T.tocsr(), np.diff(self.starts)
-        nearest, shares = np.zeros(len(new), np.int64), np.zeros(len(new), bool)
-        for start in range(0, len(new), _NEW_AT_ONCE):
-            keys = new[start : start + _NEW_AT_ONCE]
-            lengths = np.array([len(key) for key in keys], np.int64)
-            labels = np.array([*itertools.chain(*keys)], np.int32)
-            bounds = np.concatenate([[0], np.cumsum(lengths)])
-            block = sp.csr_array((np.ones(len(labels), np.int32), labels, bounds), (len(keys), self.n_labels))
-            shared = (block @ by_label).toarray()
-            best = np.argmax(shared / np.maximum(sizes + lengths[:, None] - shared, 1), axis=1)
-            rows = slice(start, start + len(keys))
-            nearest[rows], shares[rows] = best, shared[np.arange(len(keys)), best] > 0
+        n_old, rows, sizes = self.sets.n_sets, sets.rows(), np.diff(sets.starts)
+        by_label, new, new_sizes = rows[:n_old].T.tocsr(), rows[n_old:], sizes[n_old:, None]
+        nearest, shares = np.zeros(len(new_sizes), np.int64), np.zeros(len(new_sizes), bool)
+        for start in range(0, len(new_sizes), _NEW_AT_ONCE):
+            part = slice(start, start + _NEW_AT_ONCE)
+            shared = (new[part] @ by_label).toarray()
+            best = np.argmax(shared / np.maximum(sizes[:n_old] + new_sizes[part] - shared, 1), axis=1)
+            nearest[part], shares[part] = best, shared[np.arange(len(best)), best] > 0
         return nearest, shares
 
     def _rows(self, labels: Any) -> list[list[Any]]:
         """Return the labels of each point as a list."""
         if sp.issparse(labels) or (isinstance(labels, np.ndarray) and labels.ndim == 2):
-            if self.names is not None or labels.shape[1] != self.n_labels:
-                raise InputError(f"labels must be lists of names, or an indicator matrix of {self.n_labels} columns")
+            n_labels = self.sets.n_labels
+            if self.sets.names is not None or labels.shape[1] != n_labels:
+                raise InputError(f"labels must be lists of names, or an indicator matrix of {n_labels} columns")
             matrix = sp.csr_array(labels)
             matrix.eliminate_zeros()
             return [matrix.indices[start:stop].tolist() for start, stop in itertools.pairwise(matrix.indptr.tolist())]
@@ -261,35 +228,33 @@ class LabelSetCodes:
 
     def _numbers(self, labels: Sequence[Any]) -> tuple[int, ...]:
         """Return the numbers of the known labels, in ascending order."""
-        if self.names is None:
+        if self.sets.names is None:
             columns = {int(label) for label in labels if isinstance(label, (int, np.integer))}
-            return tuple(sorted(columns & {*range(self.n_labels)}))
+            return tuple(sorted(columns & {*range(self.sets.n_labels)}))
         return tuple(sorted({self._label_numbers[label] for label in labels if label in self._label_numbers}))
+
+    def _numbered(self, new: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
+        """Return the numbers of the known sets and of new ones, which follow them."""
+        return self._set_numbers | {key: number for number, key in enumerate(new, self.sets.n_sets)}
 
     @cached_property
     def _set_numbers(self) -> dict[tuple[int, ...], int]:
-        bounds = itertools.pairwise(self.starts.tolist())
-        return {tuple(self.labels[start:stop].tolist()): number for number, (start, stop) in enumerate(bounds)}
+        return {self.sets.labels_of(number): number for number in range(self.sets.n_sets)}
 
     @cached_property
     def _label_numbers(self) -> dict[Any, int]:
-        return {name: number for number, name in enumerate(self.names or ())}
-
-    def rows(self) -> sp.csr_array:
-        """Return the label sets as an indicator matrix of shape (n_sets, n_labels)."""
-        ones = np.ones(len(self.labels))
-        return sp.csr_array((ones, self.labels, self.starts), shape=(len(self.starts) - 1, self.n_labels))
+        return {name: number for number, name in enumerate(self.sets.names or ())}
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the configuration and the arrays to save."""
         config = {
-            "names": None if self.names is None else list(self.names),
+            "names": None if self.sets.names is None else list(self.sets.names),
             "scale": float(self.model.scale),
             "similar_weight": float(self.model.similar_weight),
             "bias": float(self.model.bias),
-            "n_labels": int(self.n_labels),
+            "n_labels": int(self.sets.n_labels),
         }
-        arrays: dict[str, Array] = {"starts": self.starts, "labels": self.labels, "weights": self.weights}
+        arrays: dict[str, Array] = {"starts": self.sets.starts, "labels": self.sets.labels, "weights": self.weights}
         return config, arrays | {f"codes/{number}": code for number, code in enumerate(self.codes)}
 
     @classmethod
@@ -327,7 +292,17 @@ class LabelSetCodes:
             if (code[:, -1] & np.uint8((1 << -n_bits % 8) - 1)).any():
                 raise ValueError(f"label-set codes have more than {n_bits} bits")
         model = LatentFactorModel(n_bits, float(scale), "exact", float(similar_weight), float(bias))
-        return cls(model, None if names is None else tuple(names), n_labels, starts, labels, weights, codes)
+        label_names = None if names is None else tuple(names)
+        sets = LabelSets(label_names, n_labels, starts, labels, np.empty(0, np.int64), np.ones(n_sets, np.int64))
+        return cls(model, sets, weights, codes)
+
+
+def _with(sets: LabelSets, new: Sequence[tuple[int, ...]]) -> LabelSets:
+    """Return label sets followed by new ones, each with one point."""
+    starts = np.concatenate([sets.starts, sets.starts[-1] + np.cumsum([len(key) for key in new])]).astype(np.int64)
+    labels = np.concatenate([sets.labels, np.array([*itertools.chain(*new)], np.int32)])
+    n = len(starts) - 1
+    return replace(sets, starts=starts, labels=labels, set_of_point=np.arange(n), counts=np.ones(n, np.int64))
 
 
 def check_label_lists(starts: Array, labels: Array, n_labels: int) -> None:
@@ -361,8 +336,10 @@ def extend_names(
     return names, np.array([number[name] for name in labels.names], np.int64)
 
 
-def plain_names(names: Iterable[Any]) -> tuple[str | int | float, ...]:
+def plain_names(names: Iterable[Any] | None) -> tuple[str | int | float, ...] | None:
     """Return label names as Python text and numbers, which files can hold; raise InputError for other types."""
+    if names is None:
+        return None
     plain = tuple(name.item() if isinstance(name, np.generic) else name for name in names)
     for name in plain:
         if not isinstance(name, (str, int, float)):

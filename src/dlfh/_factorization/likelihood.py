@@ -73,7 +73,6 @@ class LatentFactorModel:
         return cls(n_bits, scale, step, 1 / odds, float(np.log(odds)))
 
     def theta(self, distances: Integers) -> Floats:
-        """Return Theta at the given Hamming distances."""
         return self.scale / self.n_bits * (self.n_bits - 2 * distances.astype(np.float64)) + self.bias
 
     def log_likelihoods(self, distances: Integers) -> Floats:
@@ -114,11 +113,6 @@ class LatentFactorModel:
         largest = max(float(np.abs(values[:, :-2] - values[:, 2:]).max()), 2.0**-18)
         unit = 2.0 ** np.ceil(np.log2(largest / (_kernels.ONE - 1)))
         return np.rint(values / unit).astype(np.int64), unit * max(1.0, self.similar_weight)
-
-    def tabulated_log_likelihood(self, pair_counts: Integers) -> int:
-        """Return the objective that exact steps never decrease, in units of `tabulated`, from the counts of pairs."""
-        values, _ = self.tabulated
-        return sum(int(count) * int(value) for count, value in zip(pair_counts.flat, values[:, 1:-1].flat, strict=True))
 
 
 def _flat(table: npt.NDArray[np.generic]) -> npt.NDArray[np.int32]:

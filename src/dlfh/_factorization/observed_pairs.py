@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from dlfh import _kernels
 from dlfh._arrays import Codes, Integers, Mask
 from dlfh._factorization.likelihood import LatentFactorModel
-from dlfh._factorization.supervision import PairWeights, Sample, pair_weight
+from dlfh._factorization.solver import PairWeights, Sample, pair_weight
 from dlfh._parallel import Workers
 from dlfh._sparse import checked_sparse
 from dlfh.errors import InputError
@@ -26,7 +26,7 @@ from dlfh.errors import InputError
 
 @dataclass(frozen=True)
 class ObservedPairs:
-    """Observed similarities of pairs, with one row of the codes per point.
+    """Observed similarities of pairs, with one row of the codes per point; methods as of `LabelRows`.
 
     S (n, n): Stored entries are the observed ones, 1 for similar and 0 for dissimilar. Row i is point i in one
         modality, column j point j in a later modality.
@@ -44,10 +44,6 @@ class ObservedPairs:
     ) -> ObservedPairs:
         """Read S: a dense matrix with NaN for unobserved entries, or a sparse one whose stored entries are observed."""
         return cls(_read(similarity, n_points), present, pair_weights)
-
-    @property
-    def n_observed(self) -> int:
-        return int(self.S.nnz)
 
     @property
     def row_of_point(self) -> Integers:
@@ -82,7 +78,6 @@ class ObservedPairs:
     def step(
         self, model: LatentFactorModel, modality: int, codes: list[Codes], sample: Sample | None, workers: Workers
     ) -> int:
-        """Update one modality's codes in place, by eq. (3) or, with a sample, eq. (5); return the number of flips."""
         blocks, columns, weights = [], [], []
         for b in range(len(codes)):
             if b != modality:
@@ -126,7 +121,6 @@ class ObservedPairs:
         return sp.csr_array(self.S.T.tocsr())
 
     def count_pairs(self, n_bits: int, modalities: tuple[int, int], codes: list[Codes], workers: Workers) -> Integers:
-        """Count observed pairs of two modalities' points by (dissimilar or similar, Hamming distance)."""
         a, b = modalities
         S = self.between(a, b)
         words = codes[a].view(np.uint64), codes[b].view(np.uint64)

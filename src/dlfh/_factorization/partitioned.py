@@ -22,7 +22,7 @@ from dlfh import _kernels
 from dlfh._arrays import Codes, Integers
 from dlfh._factorization.label_rows import Columns, LabelRows, count_similar, share_stride, update
 from dlfh._factorization.likelihood import LatentFactorModel
-from dlfh._factorization.supervision import PairWeights, Sample, other_modalities, pair_weight
+from dlfh._factorization.solver import PairWeights, Sample, other_modalities, pair_weight
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh.blocks.base import BlockValues
@@ -64,7 +64,7 @@ class PartitionedLabels:
         n_parts = max(-(-n_sets // _PART_SETS), min(len(blocks), _MIN_PARTS))
         keys = sorted({key for _, block_keys in sampled for key in block_keys})
         bounds = sorted({keys[len(keys) * number // n_parts] for number in range(1, n_parts)} - {keys[0]})
-        parts = blocks.map(functools.partial(_cut, bounds)).transpose(len(bounds) + 1, _part)
+        parts = blocks.map(functools.partial(_cut, bounds)).transpose(len(bounds) + 1, _Part.merge)
         sizes, points = np.array(parts.map(operator.attrgetter("sets.n_sets", "sets.n_points")).results(), np.int64).T
         return cls(parts, len(blocks), sizes, points, pair_weights)
 
@@ -80,19 +80,11 @@ class PartitionedLabels:
         """Return the weighted share of similar pairs, counted like `LabelRows.similar_share`."""
         stride = share_stride(self.n_sets)
         firsts = [int(-start % stride) for start in _starts(self.sizes)]
-        chosen = self.parts.map(functools.partial(_strided, stride), BlockValues(firsts)).combine(_merged)
-        counts = self.parts.map_reduce(_count_similar, operator.add, chosen)
+        chosen = self.parts.map(functools.partial(_Part.strided, stride=stride), BlockValues(firsts)).combine(_merged)
+        counts = self.parts.map_reduce(_Part.count_similar, operator.add, chosen)
         pairs = itertools.combinations(range(n_modalities), 2)
         counts = counts * sum(pair_weight(self.pair_weights, a, b) for a, b in pairs)
         return float(counts[1] / max(counts.sum(), 1))
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Label sets, and for each block of points the numbers of its sets among them."""
-
-    sets: LabelSets
-    numbers: list[Integers]
 
 
 @dataclass(frozen=True)
@@ -104,12 +96,57 @@ class _State:
     received: int = 0
 
 
+#: Sampled columns of each other modality: label sets, weights and codes.
+Picked = list[tuple[LabelSets, Integers, Codes]]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Label sets, and for each block of points the numbers of its sets among them; its methods run on the workers."""
+
+    sets: LabelSets
+    numbers: list[Integers]
+
+    @classmethod
+    def merge(cls, pieces: list[LabelSets]) -> _Part:
+        return cls(*LabelSets.merge(pieces))
+
+    def strided(self, first: int, *, stride: int) -> LabelSets:
+        return self.sets.select(np.arange(first, self.sets.n_sets, stride))
+
+    def count_similar(self, chosen: LabelSets) -> Integers:
+        return count_similar(chosen, self.sets)
+
+    def start(self, draws: Sequence[tuple[np.random.Generator, int, int]], *, n_bits: int) -> _State:
+        codes = [random_codes(copy.deepcopy(rng), stop, n_bits)[start:] for rng, start, stop in draws]
+        return _State(tuple(pad_to_words(code) for code in codes))
+
+    def pick(self, state: _State, places: Sequence[Integers], *, others: list[int], weights: list[int]) -> Picked:
+        picked, ends = [], np.cumsum(self.sets.counts)
+        for b, weight, sampled in zip(others, weights, places, strict=True):
+            rows, counts = np.unique(np.searchsorted(ends, sampled, side="right"), return_counts=True)
+            picked.append((self.sets.select(rows), counts * weight, state.codes[b][rows]))
+        return picked
+
+    def update(self, state: _State, columns: Columns, *, model: LatentFactorModel, modality: int) -> _State:
+        updated = state.codes[modality].copy()
+        with Workers(1) as workers:
+            flips = update(model, updated, LabelRows.of_label_sets(self.sets), columns, workers)
+        codes = (*state.codes[:modality], updated, *state.codes[modality + 1 :])
+        received = sum(array.nbytes for array in (columns.codes, columns.weights, *columns.lists))
+        return _State(codes, flips, received)
+
+    def codes_by_block(self, state: _State, *, width: int) -> list[tuple[Codes, ...]]:
+        return [tuple(code[rows, :width] for code in state.codes) for rows in self.numbers]
+
+
 @dataclass
 class PartitionedFactorization:
     """Learned codes of partitioned label sets, with statistics of the iterations.
 
     flips: Number of bits changed in each iteration.
     received: Bytes received by a part in each iteration, at most.
+    objective: Empty, because there are too many pairs to compare.
     """
 
     parts: PartitionedLabels
@@ -118,10 +155,11 @@ class PartitionedFactorization:
     n_codes: int
     flips: list[int] = field(default_factory=list)
     received: list[int] = field(default_factory=list)
+    objective: tuple[float, ...] = ()
 
     def codes_of_points(self, blocks: BlockValues) -> list[BlockValues]:
         """Return the codes of each block's points, by modality."""
-        answers = self.parts.parts.map(functools.partial(_codes_by_block, n_bytes(self.n_bits)), self.states)
+        answers = self.parts.parts.map(functools.partial(_Part.codes_by_block, width=n_bytes(self.n_bits)), self.states)
         by_block = answers.transpose(self.parts.n_blocks, _all_codes)
         return [blocks.map(functools.partial(_codes_of_points, number), by_block) for number in range(self.n_codes)]
 
@@ -142,7 +180,7 @@ def factorize_partitioned(
     sample: Its generator also draws the random codes.
     """
     draws = [list(_generators(sample.rng, parts.sizes, model.n_bits)) for _ in range(n_codes)]
-    start = functools.partial(_start, model.n_bits)
+    start = functools.partial(_Part.start, n_bits=model.n_bits)
     result = PartitionedFactorization(
         parts, parts.parts.map(start, BlockValues(list(zip(*draws, strict=True)))), model.n_bits, n_codes
     )
@@ -152,10 +190,9 @@ def factorize_partitioned(
             others = other_modalities(modality, n_codes)
             weights = [pair_weight(parts.pair_weights, modality, b) for b in others]
             places = [_places(parts.points, sample) for _ in others]
-            picked = parts.parts.map(
-                functools.partial(_pick, others, weights), result.states, BlockValues(list(zip(*places, strict=True)))
-            )
-            update_part = functools.partial(_updated, model, modality)
+            pick = functools.partial(_Part.pick, others=others, weights=weights)
+            picked = parts.parts.map(pick, result.states, BlockValues(list(zip(*places, strict=True))))
+            update_part = functools.partial(_Part.update, model=model, modality=modality)
             result.states = parts.parts.map(update_part, result.states, picked.combine(_columns))
             summary = result.states.map(operator.attrgetter("flips", "received")).results()
             flips += sum(part_flips for part_flips, _ in summary)
@@ -205,7 +242,7 @@ def _places(points: Integers, sample: Sample) -> list[Integers]:
     return [part - start for part, start in zip(by_part, [0, *ends], strict=False)]
 
 
-# On the workers: functions of parts
+# On the workers
 
 
 def _sampled_keys(sets: LabelSets) -> tuple[int, list[tuple[int, ...]]]:
@@ -218,37 +255,8 @@ def _cut(bounds: Sequence[tuple[int, ...]], sets: LabelSets) -> list[LabelSets]:
     return [sets.select(np.arange(start, stop)) for start, stop in itertools.pairwise([0, *ends, sets.n_sets])]
 
 
-def _part(pieces: list[LabelSets]) -> _Part:
-    return _Part(*LabelSets.merge(pieces))
-
-
-def _strided(stride: int, part: _Part, first: int) -> LabelSets:
-    return part.sets.select(np.arange(first, part.sets.n_sets, stride))
-
-
 def _merged(parts: list[LabelSets]) -> LabelSets:
     return LabelSets.merge(parts)[0]
-
-
-def _count_similar(part: _Part, chosen: LabelSets) -> Integers:
-    return count_similar(chosen, part.sets)
-
-
-def _start(n_bits: int, part: _Part, draws: Sequence[tuple[np.random.Generator, int, int]]) -> _State:
-    codes = [random_codes(copy.deepcopy(rng), stop, n_bits)[start:] for rng, start, stop in draws]
-    return _State(tuple(pad_to_words(code) for code in codes))
-
-
-Picked = list[tuple[LabelSets, Integers, Codes]]
-
-
-def _pick(others: list[int], pair_weights: list[int], part: _Part, state: _State, places: Sequence[Integers]) -> Picked:
-    """Return the sampled columns of each other modality: label sets, weights and codes."""
-    picked, ends = [], np.cumsum(part.sets.counts)
-    for b, weight, sampled in zip(others, pair_weights, places, strict=True):
-        rows, counts = np.unique(np.searchsorted(ends, sampled, side="right"), return_counts=True)
-        picked.append((part.sets.select(rows), counts * weight, state.codes[b][rows]))
-    return picked
 
 
 def _columns(picked: list[Picked]) -> Columns:
@@ -257,19 +265,6 @@ def _columns(picked: list[Picked]) -> Columns:
     weight = np.concatenate(weights)
     lists = _kernels.invert_lists(*LabelSets.stacked(sets), np.arange(len(weight)), sets[0].n_labels)
     return Columns(np.concatenate(codes), weight, lists)
-
-
-def _updated(model: LatentFactorModel, modality: int, part: _Part, state: _State, columns: Columns) -> _State:
-    updated = state.codes[modality].copy()
-    with Workers(1) as workers:
-        flips = update(model, updated, LabelRows.of_label_sets(part.sets), columns, workers)
-    codes = (*state.codes[:modality], updated, *state.codes[modality + 1 :])
-    received = sum(array.nbytes for array in (columns.codes, columns.weights, *columns.lists))
-    return _State(codes, flips, received)
-
-
-def _codes_by_block(width: int, part: _Part, state: _State) -> list[tuple[Codes, ...]]:
-    return [tuple(code[rows, :width] for code in state.codes) for rows in part.numbers]
 
 
 def _all_codes(parts: list[tuple[Codes, ...]]) -> tuple[Codes, ...]:

@@ -9,15 +9,40 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dlfh._arrays import Codes
+from dlfh._arrays import Codes, Integers
 from dlfh._factorization.likelihood import LatentFactorModel
-from dlfh._factorization.supervision import Sample, Supervision
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh.codes import n_bytes, pad_to_words, random_codes
+
+if TYPE_CHECKING:
+    from dlfh._factorization.label_rows import LabelRows
+    from dlfh._factorization.observed_pairs import ObservedPairs
+
+#: Weight of a pair of points, by their two modalities (modalities, modalities); None for weights of 1.
+PairWeights = Integers | None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Number of points sampled from each other modality for an update (the paper's m), and their generator."""
+
+    size: int
+    rng: np.random.Generator
+
+
+def other_modalities(modality: int, n_codes: int) -> list[int]:
+    """Return the modalities that one is updated against: itself if all modalities share one code."""
+    return [b for b in range(n_codes) if b != modality] or [0]
+
+
+def pair_weight(weights: PairWeights, a: int, b: int) -> int:
+    """Return the weight of a pair of modalities a and b."""
+    return 1 if weights is None else int(weights[a, b])
 
 
 @dataclass
@@ -32,16 +57,14 @@ class Factorization:
 
     n_bits: int
     codes: list[Codes]
-    rows: Supervision
+    rows: LabelRows | ObservedPairs
     flips: list[int] = field(default_factory=list)
     objective: list[float] = field(default_factory=list)
 
     def codes_of_points(self, modality: int) -> Codes:
-        """Return the packed codes of every point."""
         return self.codes_of_rows(modality)[self.rows.row_of_point]
 
     def codes_of_rows(self, modality: int) -> Codes:
-        """Return the packed codes of every row."""
         return self.codes[modality if len(self.codes) > 1 else 0]
 
     def targets(self, modality: int) -> Targets:
@@ -51,7 +74,7 @@ class Factorization:
 
 def factorize(
     model: LatentFactorModel,
-    rows: Supervision,
+    rows: LabelRows | ObservedPairs,
     initial: list[Codes],
     *,
     max_iter: int,
@@ -94,7 +117,9 @@ def random_start(n_rows: int, n_codes: int, n_bits: int, rng: np.random.Generato
     return [random_codes(rng, n_rows, n_bits) for _ in range(n_codes)]
 
 
-def log_likelihood(model: LatentFactorModel, codes: list[Codes], rows: Supervision, workers: Workers) -> float:
+def log_likelihood(
+    model: LatentFactorModel, codes: list[Codes], rows: LabelRows | ObservedPairs, workers: Workers
+) -> float:
     """Return eq. (1), summed over the pairs of modalities; only the final sum is rounded."""
     pairs = list(itertools.combinations(range(len(codes)), 2)) or [(0, 0)]
     return sum(model.log_likelihood(rows.count_pairs(model.n_bits, pair, codes, workers)) for pair in pairs)
