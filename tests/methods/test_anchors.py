@@ -13,8 +13,7 @@ from tests.methods.small_data import kernel_features
 
 
 def make(X: np.ndarray | sp.csr_array, n_anchors: int = 20) -> AnchorFeatures:
-    with Workers(1) as workers:
-        return AnchorFeatures(X, n_anchors, "image", np.random.default_rng(5), workers)
+    return AnchorFeatures(X, n_anchors, "image", np.random.default_rng(5))
 
 
 @pytest.mark.parametrize("memory", [2 << 30, 4 * 20 * 130])

@@ -16,7 +16,7 @@ from dlfh._parallel import Workers
 from dlfh.codes import pack, unpack
 from dlfh.datasets import Paired
 from dlfh.methods import DOCH
-from dlfh.methods.doch import AnchoredLikelihood
+from dlfh.methods.doch import sweep
 from tests.methods.small_data import dense, small
 from tests.strategies import Problem, problems
 
@@ -77,15 +77,21 @@ def test_objective_never_decreases_with_fixed_anchors(
     problem: Problem, n_bits: int, scale: float, theta: float
 ) -> None:
     labels, rng = problem.labels, problem.rng
-    chunk, likelihood = LabelRows.of_points(labels), AnchoredLikelihood(n_bits, scale, theta)
+    chunk = LabelRows.of_points(labels)
     signs = np.array([-1, 1], np.int8)
     B, A = rng.choice(signs, (labels.n_points, n_bits)), rng.choice(signs, (7, n_bits))
     P, anchors = rng.standard_normal((n_bits, labels.n_labels)), chunk.indicator[rng.integers(labels.n_points, size=7)]
-    values = [likelihood.value(B, P, chunk, A, anchors)]
+
+    def value() -> float:
+        Theta = scale * (B.astype(np.float64) @ A.T)
+        terms = ((chunk.indicator @ anchors.T).toarray() > 0) * Theta - np.logaddexp(0, Theta)
+        return float(terms.sum() - theta * np.sum((chunk.indicator.toarray() - B @ P) ** 2))
+
+    values = [value()]
     with Workers(1) as workers:
         for _ in range(4):
-            likelihood.sweep(B, P, chunk, A, anchors, workers)
-            values.append(likelihood.value(B, P, chunk, A, anchors))
+            sweep(B, P, chunk, (A, anchors), workers, scale=scale, theta=theta)
+            values.append(value())
     assert np.all(np.diff(values) >= -1e-6 * (1 + np.abs(values[:-1])))
 
 
@@ -94,14 +100,14 @@ def test_label_sets_and_points_with_equal_starts_give_the_same_codes(problem: Pr
     labels, rng = problem.labels, problem.rng
     signs = np.array([-1, 1], np.int8)
     B, A = rng.choice(signs, (labels.n_sets, n_bits)), rng.choice(signs, (9, n_bits))
-    P, likelihood = rng.standard_normal((n_bits, labels.n_labels)), AnchoredLikelihood(n_bits, 0.4, 0.2)
+    P, weights = rng.standard_normal((n_bits, labels.n_labels)), {"scale": 0.4, "theta": 0.2}
     anchors, points = labels.rows()[rng.integers(labels.n_sets, size=9)], B[labels.set_of_point]
     order = rng.permutation(labels.n_points)
     permuted, shuffled = points[order], LabelRows.of_points(labels.take(order))
     with Workers(2) as workers:
-        likelihood.sweep(B, P, LabelRows.of_label_sets(labels), A, anchors, workers)
-        likelihood.sweep(points, P, LabelRows.of_points(labels), A, anchors, workers)
-        likelihood.sweep(permuted, P, shuffled, A, anchors, workers)
+        sweep(B, P, LabelRows.of_label_sets(labels), (A, anchors), workers, **weights)
+        sweep(points, P, LabelRows.of_points(labels), (A, anchors), workers, **weights)
+        sweep(permuted, P, shuffled, (A, anchors), workers, **weights)
     np.testing.assert_array_equal(points, B[labels.set_of_point])
     np.testing.assert_array_equal(permuted, points[order])
 
@@ -118,7 +124,7 @@ def test_a_sweep_without_label_prediction_equals_dlfhs_update(problem: Problem, 
     paper.update(expected, A.astype(float), (L @ L[drawn].T > 0).astype(float), 8.0)
     chunk, P = LabelRows.of_points(labels), np.zeros((n_bits, labels.n_labels))
     with Workers(1) as workers:
-        AnchoredLikelihood(n_bits, 8.0 / n_bits, 0.0).sweep(B, P, chunk, A, chunk.indicator[drawn], workers)
+        sweep(B, P, chunk, (A, chunk.indicator[drawn]), workers, scale=8.0 / n_bits, theta=0.0)
     assert np.mean(expected == B) > 0.99  # rounding decides exact ties
 
 

@@ -16,15 +16,14 @@ from hypothesis import strategies as st
 from dlfh import DLFH, KDLFH, InputError, load
 from dlfh._factorization.label_rows import LabelRows
 from dlfh._factorization.observed_pairs import ObservedPairs
-from dlfh._factorization.solver import factorize, log_likelihood
-from dlfh._factorization.supervision import Sample
+from dlfh._factorization.solver import Sample, factorize, log_likelihood
 from dlfh._parallel import Workers
 from dlfh.codes import hamming_distances, pad_to_words
 from dlfh.datasets import Paired, make_paired
 from dlfh.methods import available
 from dlfh.methods.catalogue import METHODS
 from dlfh.metrics import mean_average_precision
-from tests.strategies import Problem, problems, seeds
+from tests.strategies import Problem, problems, seeds, tabulated_log_likelihood
 
 Split = tuple[Paired, Paired]
 
@@ -110,7 +109,7 @@ def test_exact_steps_reach_codes_that_no_single_flip_improves(problem: Problem, 
         def objective(codes: list[np.ndarray]) -> int:
             pairs = itertools.combinations(range(n_modalities), 2)
             counts = [rows.count_pairs(model.n_bits, pair, codes, workers) for pair in pairs]
-            return sum(map(model.tabulated_log_likelihood, counts))
+            return sum(tabulated_log_likelihood(model, count) for count in counts)
 
         codes = problem.start(rows, n_modalities)
         before, flips = objective([pad_to_words(code) for code in codes]), 1

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlfh._mathematics.rotation import random_rotation
-from dlfh._parallel import Workers
 from dlfh.codes import pack, unpack
 from dlfh.datasets import Paired
 from dlfh.methods import SCRATCH
@@ -179,9 +178,8 @@ def test_iterations_over_gram_matrices_equal_those_over_points() -> None:
 
 @pytest.fixture(scope="module")
 def views() -> list[AnchorFeatures]:
-    with Workers(1) as workers:
-        rng = np.random.default_rng(0)
-        return [AnchorFeatures(matrix, 30, "view", rng, workers) for matrix in dense(small(6))]
+    rng = np.random.default_rng(0)
+    return [AnchorFeatures(matrix, 30, "view", rng) for matrix in dense(small(6))]
 
 
 def test_swapping_the_modalities_swaps_their_functions_and_keeps_the_codes(views: list[AnchorFeatures]) -> None:

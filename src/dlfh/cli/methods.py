@@ -47,7 +47,7 @@ def cite(
 
     $ dlfh cite --all
     """
-    from dlfh.methods.citations import citations
+    from dlfh.methods.catalogue import citations
 
     if not methods and not cite_all:
         raise InputError("name at least one method, or use --all; `dlfh methods` lists them")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dlfh._lazy import import_on_demand
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.catalogue import METHODS, MODULES
-from dlfh.methods.info import MethodInfo
+from dlfh.methods.method import MethodInfo
 
 if TYPE_CHECKING:
     from dlfh.methods.acq import ACQ
@@ -32,29 +32,9 @@ if TYPE_CHECKING:
     from dlfh.methods.seph import SePH
     from dlfh.methods.smfh import SMFH
 
-__all__ = [
-    "ACQ",
-    "BATCH",
-    "CCAITQ",
-    "CMFH",
-    "CMSSH",
-    "CRH",
-    "CVH",
-    "DLFH",
-    "DOCH",
-    "KDLFH",
-    "LEMON",
-    "LFH",
-    "MLBE",
-    "PDH",
-    "SCM",
-    "SCRATCH",
-    "SMFH",
-    "CrossModalHasher",
-    "MethodInfo",
-    "SePH",
-    "available",
-]
+__all__ = ["CrossModalHasher", "MethodInfo", "available"]
+__all__ += ["ACQ", "BATCH", "CCAITQ", "CMFH", "CMSSH", "CRH", "CVH", "DLFH", "DOCH"]
+__all__ += ["KDLFH", "LEMON", "LFH", "MLBE", "PDH", "SCM", "SCRATCH", "SMFH", "SePH"]
 
 __getattr__, __dir__ = import_on_demand(__name__, {module: name for name, module in MODULES.items()})
 

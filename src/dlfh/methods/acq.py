@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,12 @@ from dlfh._mathematics.rotation import closest_rotation, random_rotation, signs
 from dlfh._validation import Features, check_random_state
 from dlfh.errors import InputError
 from dlfh.methods.ccaitq import correlated_embeddings
-from dlfh.methods.info import MethodInfo
-from dlfh.methods.linear import LinearMethod
-from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, RandomState
+from dlfh.methods.method import Method, MethodInfo
+from dlfh.methods.parameter_types import NonNegative, NonNegativeInt
 
 
-@dataclass(eq=False, repr=False)
-class ACQ(LinearMethod):
+@dataclass(eq=False, repr=False, kw_only=True)
+class ACQ(Method):
     """Alternating co-quantization (Irie, Arai and Taniguchi, ICCV 2015).
 
     Like CCA-ITQ, but with one rotation per modality. Given the points Px and Py in canonical directions, the method
@@ -75,16 +74,9 @@ class ACQ(LinearMethod):
     )
     _saved_arrays = ("objective_",)
 
-    n_bits: int = 64
-    _: KW_ONLY
     coupling: NonNegative = 1.0
     ridge: NonNegative = 1e-4
     max_iter: NonNegativeInt = 50
-    random_state: RandomState = None
-    n_jobs: int | None = None
-    verbose: bool = False
-
-    objective_: Floats = field(init=False)
 
     def check_parameters(self) -> None:
         super().check_parameters()

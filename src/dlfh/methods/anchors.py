@@ -8,7 +8,6 @@ from functools import cached_property
 import numpy as np
 
 from dlfh._arrays import Floats
-from dlfh._parallel import Workers
 from dlfh._validation import Features
 from dlfh.hashing.kernel import KernelHash
 from dlfh.hashing.rbf import RBFMap
@@ -32,9 +31,7 @@ class AnchorFeatures:
     rng: Draws the anchors.
     """
 
-    def __init__(
-        self, features: Features, n_anchors: int, modality: str, rng: np.random.Generator, workers: Workers
-    ) -> None:
+    def __init__(self, features: Features, n_anchors: int, modality: str, rng: np.random.Generator) -> None:
         self.features = features
         self.modality = modality
         self.n_points = features.shape[0]

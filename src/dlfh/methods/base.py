@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -35,13 +35,15 @@ from dlfh._validation import (
 )
 from dlfh._version import __version__
 from dlfh.blocks.base import Blocks
-from dlfh.blocks.opening import align, as_blocks, first_in_blocks, in_one_block, modality_blocks
+from dlfh.blocks.opening import align, as_blocks, first_in_blocks, modality_blocks
 from dlfh.codes import n_bytes, pack
 from dlfh.errors import InputError, NotFittedError
 from dlfh.hashing import HashFunction, HashLearner
 from dlfh.hashing.base import FitContext, hash_block, hash_blocks
-from dlfh.methods.info import MethodInfo
 from dlfh.methods.parameter_types import check_types
+
+if TYPE_CHECKING:
+    from dlfh.methods.method import MethodInfo
 
 #: Maximum code length; longer codes are untested.
 MAX_BITS = 512
@@ -213,14 +215,6 @@ class CrossModalHasher(Registered, Parameterized, ABC):
                 function = (learner or LinearRidge()).fit(matrix, targets, name, FitContext(workers, seed))
                 self.hash_functions_[name] = function
 
-    def _hash_training_points(self, features: dict[str, Any], workers: Workers) -> None:
-        """Set ``codes_`` to the hashed codes of the training points; those of blocks are evaluated when read."""
-        self.codes_ = {}
-        for name, function in self.hash_functions_.items():
-            matrix = features[name]
-            blocks = matrix if isinstance(matrix, Blocks) else in_one_block(matrix, name)
-            self.codes_[name] = hash_blocks(function, blocks, name, workers.n_jobs).lazy_result()
-
     def encode(self, modality: str, features: Any) -> Codes:
         """Return the packed hashed codes of points, from one modality.
 
@@ -235,7 +229,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         ndarray of uint8, shape (n, ceil(n_bits / 8))
             A Dask array if the features are one.
         """
-        return self._hash(modality, features, real=False)
+        return self._apply(self._function_of(modality), modality, features, real=False)
 
     def project(self, modality: str, features: Any) -> Singles:
         """Return the real values whose signs are the code, for asymmetric ranking.
@@ -251,10 +245,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         ndarray of float32, shape (n, n_bits)
             A Dask array if the features are one.
         """
-        return self._hash(modality, features, real=True)
-
-    def _hash(self, modality: str, features: Any, *, real: bool) -> Any:
-        return self._apply(self._function_of(modality), modality, features, real=real)
+        return self._apply(self._function_of(modality), modality, features, real=True)
 
     def _apply(self, function: HashFunction, modality: str, features: Any, *, real: bool) -> Any:
         """Return the codes or projections of points by a function of a modality."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -11,18 +11,16 @@ from dlfh._arrays import Floats
 from dlfh._factorization.label_rows import LabelRows
 from dlfh._mathematics.ridge import solve_ridge
 from dlfh._mathematics.rotation import uncorrelated
-from dlfh._parallel import Workers
 from dlfh._progress import progress
 from dlfh._validation import Features, check_random_state
 from dlfh.codes import pack
 from dlfh.methods.anchors import AnchorFeatures
-from dlfh.methods.base import CrossModalHasher
-from dlfh.methods.info import MethodInfo
-from dlfh.methods.parameter_types import NonNegative, Positive, PositiveInt, RandomState
+from dlfh.methods.method import Method, MethodInfo
+from dlfh.methods.parameter_types import NonNegative, Positive, PositiveInt
 
 
-@dataclass(eq=False, repr=False)
-class BATCH(CrossModalHasher):
+@dataclass(eq=False, repr=False, kw_only=True)
+class BATCH(Method):
     """Scalable asymmetric discrete cross-modal hashing (Wang, Luo, Nie, Song, Zhang and Xu, TKDE 2020).
 
     Learns codes B (n x c), shared by all modalities, and real-valued counterparts V from the labels L, from the
@@ -60,8 +58,7 @@ class BATCH(CrossModalHasher):
         Ridge of the hash functions, the authors' xi.
     fit_intercept : bool, default False
         Whether hash functions have an intercept. The authors' have none.
-    random_state : int, numpy Generator or None
-    n_jobs, verbose
+    random_state, n_jobs, verbose
         As for `DLFH`.
 
     Attributes
@@ -91,15 +88,12 @@ class BATCH(CrossModalHasher):
         paper="Wang, Luo, Nie, Song, Zhang and Xu, IEEE TKDE 2020",
         supervised=True,
         discrete=True,
-        protocols=("learned", "hashed"),
         complexity="T n c (k + c) for codes, k anchors (T g c² for g label sets, without features); n k (d + k) for "
         "hash functions",
         n_modalities=(2, None),
     )
     _saved_arrays = ("objective_",)
 
-    n_bits: int = 64
-    _: KW_ONLY
     feature_weight: NonNegative = 0.05
     label_weight: NonNegative = 0.9
     omega: NonNegative = 0.01
@@ -110,20 +104,15 @@ class BATCH(CrossModalHasher):
     n_other_anchors: PositiveInt = 1000
     ridge: Positive = 0.01
     fit_intercept: bool = False
-    random_state: RandomState = None
-    n_jobs: int | None = None
-    verbose: bool = False
-
-    objective_: Floats = field(init=False)
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
         label_sets = self._read_labels(labels, features)
         by_set = self.init == "labels" and self.feature_weight == 0
         rows = LabelRows.of_label_sets(label_sets) if by_set else LabelRows.of_points(label_sets)
         rng = check_random_state(self.random_state)
-        with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
+        with progress(self.verbose) as bar:
             views = [
-                AnchorFeatures(matrix, int(self.n_other_anchors if index else self.n_anchors), name, rng, workers)
+                AnchorFeatures(matrix, int(self.n_other_anchors if index else self.n_anchors), name, rng)
                 for index, (name, matrix) in enumerate(features.items())
             ]
             n_starts = label_sets.n_sets if self.init == "labels" else len(rows)

@@ -1,39 +1,23 @@
-"""Methods by name, imported on first use: the library's, those of other packages, and any class of a module."""
+"""Methods by name, imported on first use (the library's, other packages', any class of a module), and their papers."""
 
 from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from dlfh._persistence.registry import import_module
+from dlfh._validation import check_choice
 from dlfh.errors import InputError
 from dlfh.methods.base import CrossModalHasher
 
-_NAMES = [
-    "ACQ",
-    "BATCH",
-    "CCAITQ",
-    "CMFH",
-    "CMSSH",
-    "CRH",
-    "CVH",
-    "DLFH",
-    "DOCH",
-    "KDLFH",
-    "LEMON",
-    "LFH",
-    "MLBE",
-    "PDH",
-    "SCM",
-    "SCRATCH",
-    "SMFH",
-    "SePH",
-]
+_NAMES = "ACQ BATCH CCAITQ CMFH CMSSH CRH CVH DLFH DOCH KDLFH LEMON LFH MLBE PDH SCM SCRATCH SMFH SePH"
 #: Module of each method, by the name under which models are saved.
-MODULES = {name: name.lower() for name in _NAMES}
+MODULES = {name: name.lower() for name in _NAMES.split()}
 CrossModalHasher._registry.declare("dlfh.methods", MODULES)
 
 
@@ -65,3 +49,17 @@ def _imported(name: str) -> type[CrossModalHasher]:
 
 #: Method classes by name; looking one up imports its module. Iterating skips classes named as "module:Class".
 METHODS: Mapping[str, type[CrossModalHasher]] = _Methods()
+
+#: Methods published in the paper of another method.
+_IN_PAPER_OF = {"KDLFH": "DLFH"}
+
+
+def citations(methods: Iterable[str] | None = None) -> str:
+    """Return the BibTeX entries of the given methods, or of all; each paper appears once."""
+    text = Path(__file__).with_name("citations.bib").read_text(encoding="utf-8")
+    entries = {entry[1]: entry[0] for entry in re.finditer(r"^@\w+\{(\w+),\n.*?^\}", text, re.DOTALL | re.MULTILINE)}
+    names = list(MODULES if methods is None else methods)
+    for name in names:
+        check_choice(name, "method", tuple(MODULES))
+    papers = dict.fromkeys(_IN_PAPER_OF.get(name, name) for name in names)
+    return "\n\n".join(entries[paper] for paper in papers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -14,9 +14,8 @@ from dlfh._mathematics.correlation import Whitening, canonical_directions
 from dlfh._mathematics.rotation import iterative_quantization, random_rotation
 from dlfh._validation import check_random_state
 from dlfh.blocks.base import ArrayBlocks, Blocks
-from dlfh.methods.info import MethodInfo
-from dlfh.methods.linear import LinearMethod
-from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, RandomState
+from dlfh.methods.method import Method, MethodInfo
+from dlfh.methods.parameter_types import NonNegative, NonNegativeInt
 
 #: Centred features, in memory or in blocks.
 View = TypeVar("View", Centred, CentredBlocks)
@@ -25,8 +24,8 @@ View = TypeVar("View", Centred, CentredBlocks)
 _MAX_KEPT = 256 << 20
 
 
-@dataclass(eq=False, repr=False)
-class CCAITQ(LinearMethod):
+@dataclass(eq=False, repr=False, kw_only=True)
+class CCAITQ(Method):
     """Canonical correlation analysis, then iterative quantization (Gong et al., PAMI 2013).
 
     CCA finds directions in which the two modalities correlate and scales each by its correlation. A rotation R, shared
@@ -83,14 +82,9 @@ class CCAITQ(LinearMethod):
     )
     _saved_arrays = ("quantization_error_",)
 
-    n_bits: int = 64
-    _: KW_ONLY
     rotation: Literal["both", "first"] = "both"
     ridge: NonNegative = 1e-4
     max_iter: NonNegativeInt = 51
-    random_state: RandomState = None
-    n_jobs: int | None = None
-    verbose: bool = False
 
     quantization_error_: Floats = field(init=False)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -18,13 +18,12 @@ from dlfh._validation import Features, check_random_state
 from dlfh.blocks.base import Blocks
 from dlfh.codes import n_bytes, pack
 from dlfh.hashing.linear import LinearHash
-from dlfh.methods.base import CrossModalHasher
-from dlfh.methods.info import MethodInfo
-from dlfh.methods.parameter_types import Fraction, NonNegative, Positive, PositiveInt, RandomState
+from dlfh.methods.method import Method, MethodInfo
+from dlfh.methods.parameter_types import Fraction, NonNegative, Positive, PositiveInt
 
 
-@dataclass(eq=False, repr=False)
-class CMFH(CrossModalHasher):
+@dataclass(eq=False, repr=False, kw_only=True)
+class CMFH(Method):
     """Collective matrix factorization hashing (Ding, Guo and Zhou, CVPR 2014).
 
     Both modalities of a point are factorised with one latent vector, a row of Y, which linear functions W_t predict
@@ -53,8 +52,7 @@ class CMFH(CrossModalHasher):
     max_iter : int, default 200
     tol : float, default 1e-6
         Stop when an iteration decreases the objective by less than this share; 0 for exactly ``max_iter`` iterations.
-    random_state : int, numpy Generator or None
-    n_jobs, verbose
+    random_state, n_jobs, verbose
         As for `DLFH`.
 
     Attributes
@@ -90,8 +88,6 @@ class CMFH(CrossModalHasher):
     )
     _saved_arrays = ("objective_", "fold_in_")
 
-    n_bits: int = 64
-    _: KW_ONLY
     modality_weight: Fraction = 0.5
     mu: Positive = 100.0
     gamma: Positive = 0.01
@@ -99,11 +95,7 @@ class CMFH(CrossModalHasher):
     init: Literal["gaussian", "uniform"] = "gaussian"
     max_iter: PositiveInt = 200
     tol: NonNegative = 1e-6
-    random_state: RandomState = None
-    n_jobs: int | None = None
-    verbose: bool = False
 
-    objective_: Floats = field(init=False)
     fold_in_: Floats = field(init=False)
 
     @property
@@ -175,16 +167,15 @@ class _Factors:
         return matrix[: self.split], matrix[self.split :]
 
     def update(self, model: CMFH) -> None:
-        """Update U, Y and W."""
         a, mu, gamma = (model.modality_weight, 1 - model.modality_weight), float(model.mu), float(model.gamma)
         exact = model.updates == "exact"
-        c = len(self.YY)
+        identity = np.eye(len(self.YY))
         ridge = [gamma / weight if exact else gamma for weight in a]
-        self.U = [_solve(self.YY + r * np.eye(c), XY.T) for r, XY in zip(ridge, self.XY, strict=True)]
+        self.U = [_solve(self.YY + r * identity, XY.T) for r, XY in zip(ridge, self.XY, strict=True)]
         weights = (mu, mu) if exact else (a[0] * mu, a[1] * mu)
         right = [w * U.T + v * W for w, U, v, W in zip(a, self.U, weights, self.W, strict=True)]
         left = sum(w * (U @ U.T) for w, U in zip(a, self.U, strict=True))
-        left = left + ((2 * mu + gamma) if exact else (mu + gamma)) * np.eye(c)
+        left = left + ((2 * mu + gamma) if exact else (mu + gamma)) * identity
         self.B = _solve(left, np.concatenate(right).T).T
         products = self.gram @ self.B
         self.YY = self.B.T @ products

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -16,13 +16,12 @@ from dlfh._mathematics.correlation import oriented, top_pair
 from dlfh._parallel import blas_threads
 from dlfh._progress import progress
 from dlfh._validation import Features, check_random_state
-from dlfh.methods.info import MethodInfo
-from dlfh.methods.linear import LinearMethod
-from dlfh.methods.parameter_types import AtLeastTwo, RandomState, Share
+from dlfh.methods.method import Method, MethodInfo
+from dlfh.methods.parameter_types import AtLeastTwo, Share
 
 
-@dataclass(eq=False, repr=False)
-class CMSSH(LinearMethod):
+@dataclass(eq=False, repr=False, kw_only=True)
+class CMSSH(Method):
     """Cross-modality similarity-sensitive hashing (Bronstein et al., CVPR 2010).
 
     A bit is ``h(x) = sgn(p'x + a)`` in one modality and ``g(y) = sgn(q'y + b)`` in the other. Bits are learned one
@@ -84,14 +83,9 @@ class CMSSH(LinearMethod):
     )
     _saved_arrays = ("agreement_",)
 
-    n_bits: int = 64
-    _: KW_ONLY
     n_pairs: AtLeastTwo = 50_000
     step: Literal["adaptive", "unit"] = "adaptive"
     variance: Share = 0.99
-    random_state: RandomState = None
-    n_jobs: int | None = None
-    verbose: bool = False
 
     agreement_: Floats = field(init=False)
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dlfh._arrays import Codes, Floats, Integers
+from dlfh._arrays import Codes, Integers
 from dlfh._factorization.label_rows import LabelRows
 from dlfh._factorization.label_set_codes import LabelSetCodes
 from dlfh._factorization.likelihood import LatentFactorModel
+from dlfh._factorization.observed_pairs import ObservedPairs
 from dlfh._factorization.partitioned import PartitionedFactorization, PartitionedLabels, factorize_partitioned
-from dlfh._factorization.solver import Factorization, factorize, random_start
-from dlfh._factorization.supervision import Sample, Supervision
+from dlfh._factorization.solver import Factorization, Sample, factorize, random_start
 from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import BlockTargets
 from dlfh._parallel import Workers
@@ -37,21 +36,11 @@ FULL_SOLVER_ROWS = 2048
 MAX_PAIR_WEIGHT = 1000
 
 
-@dataclass(frozen=True)
-class LearnedCodes:
-    """Learned codes of points in blocks.
-
-    targets: The codes as targets of hash functions, by modality.
-    codes: Packed codes of the points, by modality.
-    objective, flips: By iteration: the log-likelihood, if tracked, and the number of changed bits.
-    label_codes: Label-set codes; None if there are too many label sets to keep.
-    """
-
-    targets: dict[str, BlockTargets]
-    codes: dict[str, Any]
-    objective: Floats
-    flips: Integers
-    label_codes: LabelSetCodes | None
+#: Targets of hash functions and packed codes of the points, by modality, with the factorization they come from, and
+#: label-set codes, unless there are too many to keep.
+LearnedPoints = tuple[
+    dict[str, BlockTargets], dict[str, Any], Factorization | PartitionedFactorization, LabelSetCodes | None
+]
 
 
 class CodeLearning:
@@ -74,7 +63,7 @@ class CodeLearning:
 
     def learn_points(
         self, labels: BlockLabels, features: Mapping[str, Blocks], rng: np.random.Generator, workers: Workers, bar: Bar
-    ) -> LearnedCodes:
+    ) -> LearnedPoints:
         """Learn the codes of points in blocks: in this process or, with very many label sets, where these are."""
         if labels.sets is None:
             return self._learn_points_in_parts(labels, features, rng, bar)
@@ -88,11 +77,11 @@ class CodeLearning:
             targets[name] = BlockTargets(rows, distinct.n_bits, distinct, labels.sets)
             mapped = rows.map(functools.partial(_take, distinct.codes), distinct.codes.shape[1], np.uint8)
             codes[name] = mapped.result() if labels.labels is None else mapped.lazy_result()
-        return LearnedCodes(targets, codes, np.array(learned.objective), np.array(learned.flips, np.int64), label_codes)
+        return targets, codes, learned, label_codes
 
     def _learn_points_in_parts(
         self, labels: BlockLabels, features: Mapping[str, Blocks], rng: np.random.Generator, bar: Bar
-    ) -> LearnedCodes:
+    ) -> LearnedPoints:
         indicator = labels.aligned_with(next(iter(features.values())))
         learned, by_block = self.learn_in_parts(indicator, rng, bar)
         width, n_bits = n_bytes(self.model.n_bits), int(self.model.n_bits)
@@ -102,10 +91,10 @@ class CodeLearning:
         by_name = {name: points[index if len(points) > 1 else 0] for index, name in enumerate(features)}
         targets = {name: BlockTargets(codes, n_bits, None, indicator) for name, codes in by_name.items()}
         codes = {name: blocks.lazy_result() for name, blocks in by_name.items()}
-        return LearnedCodes(targets, codes, np.empty(0), np.array(learned.flips, np.int64), None)
+        return targets, codes, learned, None
 
     def learn(
-        self, supervision: Supervision, rng: np.random.Generator, workers: Workers, bar: Bar
+        self, supervision: LabelRows | ObservedPairs, rng: np.random.Generator, workers: Workers, bar: Bar
     ) -> tuple[Factorization, LabelSetCodes | None]:
         """Learn codes in this process; return them, and the label-set codes where the rows have labels."""
         sample_size = self.sample_size(supervision)
@@ -164,7 +153,7 @@ class CodeLearning:
             return LatentFactorModel(n_bits, scale, step)
         return LatentFactorModel.balanced(n_bits, scale, step, similar_share(self.n_modalities))
 
-    def sample_size(self, supervision: Supervision) -> int | None:
+    def sample_size(self, supervision: LabelRows | ObservedPairs) -> int | None:
         """Return the number of points sampled for each update; None for the full solver."""
         # Observed pairs cost in proportion to their number, so the full solver is fast.
         small = not isinstance(supervision, LabelRows) or len(supervision) <= FULL_SOLVER_ROWS

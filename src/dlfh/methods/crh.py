@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,12 @@ from dlfh._parallel import blas_threads
 from dlfh._progress import progress
 from dlfh._validation import Features, check_random_state
 from dlfh.errors import InputError
-from dlfh.methods.info import MethodInfo
-from dlfh.methods.linear import LinearMethod
-from dlfh.methods.parameter_types import AtLeastTwo, NonNegative, Positive, PositiveInt, RandomState
+from dlfh.methods.method import Method, MethodInfo
+from dlfh.methods.parameter_types import AtLeastTwo, NonNegative, Positive, PositiveInt
 
 
-@dataclass(eq=False, repr=False)
-class CRH(LinearMethod):
+@dataclass(eq=False, repr=False, kw_only=True)
+class CRH(Method):
     """Co-regularized hashing (Zhen and Yeung, NIPS 2012).
 
     A bit is ``f(x) = sgn(wx'x)`` in one modality and ``g(y) = sgn(wy'y)`` in the other, and minimises
@@ -101,8 +100,6 @@ class CRH(LinearMethod):
     )
     _saved_arrays = ("objective_",)
 
-    n_bits: int = 64
-    _: KW_ONLY
     gamma: Positive = 1000.0
     ridge: Positive = 0.01
     margin: Positive = 1.0
@@ -111,11 +108,6 @@ class CRH(LinearMethod):
     n_restarts: PositiveInt = 2
     max_iter: PositiveInt = 10
     tol: NonNegative = 1e-3
-    random_state: RandomState = None
-    n_jobs: int | None = None
-    verbose: bool = False
-
-    objective_: Floats = field(init=False)
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -206,7 +198,6 @@ class BitProblem:
     tau: Tau
 
     def objective(self, weights: Sequence[Floats]) -> float:
-        """Return the objective of the bit."""
         zx, zy = (points @ u for points, u in zip(self.points, weights, strict=True))
         d = zx[self.pairs.index[0]] - zy[self.pairs.index[1]]
         border = sum(float(np.maximum(1 - np.abs(z), 0).mean()) for z in (zx, zy))
@@ -290,7 +281,8 @@ class _Learner:
     rng: np.random.Generator
 
     def learn(self) -> tuple[_Bit, Mask]:
-        bit = min((self.problem.descend(start, self.max_iter, self.tol) for start in self._starts()), key=_last_value)
+        found = [self.problem.descend(start, self.max_iter, self.tol) for start in self._starts()]
+        bit = min(found, key=lambda bit: float(bit[1][-1]))
         bits = [points @ u > 0 for points, u in zip(self.problem.points, bit[0], strict=True)]
         return bit, self.pairs.correct(*bits)
 
@@ -301,14 +293,6 @@ class _Learner:
             if number == 0:
                 u, v, _ = top_pair(self.pairs.cross(x, y))
             else:
-                u, v = (_random_direction(points.shape[1], self.rng) for points in (x, y))
+                drawn = [self.rng.standard_normal(points.shape[1]) for points in (x, y)]
+                u, v = (vector / np.sqrt(vector @ vector) for vector in drawn)
             yield min(((length * u, length * v) for length in _LENGTHS), key=self.problem.objective)
-
-
-def _last_value(bit: _Bit) -> float:
-    return float(bit[1][-1])
-
-
-def _random_direction(d: int, rng: np.random.Generator) -> Floats:
-    vector = rng.standard_normal(d)
-    return vector / np.sqrt(vector @ vector)

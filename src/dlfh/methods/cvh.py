@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -15,13 +15,12 @@ from dlfh._arrays import Floats
 from dlfh._mathematics.centred import CentredBlocks, centre
 from dlfh._mathematics.correlation import NO_CORRELATION, Whitening, oriented
 from dlfh.blocks.base import Blocks
-from dlfh.methods.info import MethodInfo
-from dlfh.methods.linear import LinearMethod
+from dlfh.methods.method import Method, MethodInfo
 from dlfh.methods.parameter_types import NonNegative
 
 
-@dataclass(eq=False, repr=False)
-class CVH(LinearMethod):
+@dataclass(eq=False, repr=False, kw_only=True)
+class CVH(Method):
     """Cross-view hashing (Kumar and Udupa, IJCAI 2011), for two or more views.
 
     Similar points get similar values y_v = X_v a_v within each view and across views. For K views and point
@@ -73,12 +72,9 @@ class CVH(LinearMethod):
         takes_blocks=True,
     )
 
-    n_bits: int = 64
-    _: KW_ONLY
     similarity: Literal["pairs", "labels"] = "pairs"
     ridge: NonNegative = 1e-4
-    n_jobs: int | None = None
-    verbose: bool = False
+    random_state: None = field(default=None, init=False)  # deterministic
 
     def _fit(self, features: dict[str, Blocks], labels: Any) -> None:
         from_labels = self.similarity == "labels"

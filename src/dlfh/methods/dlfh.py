@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
 
 import numpy as np
 
-from dlfh._arrays import Array, Codes, Floats, Integers, Mask, Singles
+from dlfh._arrays import Array, Codes, Integers, Mask, Singles
+from dlfh._factorization.label_rows import LabelRows
 from dlfh._factorization.label_set_codes import LabelSetCodes
-from dlfh._factorization.supervision import Supervision
+from dlfh._factorization.observed_pairs import ObservedPairs
 from dlfh._labels import LabelSets
 from dlfh._mathematics.moments import Moments
 from dlfh._mathematics.targets import BlockTargets, LabelledTargets, RealTargets, Targets
@@ -26,18 +27,14 @@ from dlfh.errors import InputError
 from dlfh.hashing import Auto, Deep, HashLearner, KernelLogistic, KernelRidge, LinearRidge
 from dlfh.hashing.auto import rescaled
 from dlfh.hashing.base import FitContext, SummedLearner
-from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.code_learning import CodeLearning, check_pair_weights
 from dlfh.methods.growing import add_points, check_widths, sums_from_parts, sums_to_parts
-from dlfh.methods.info import MethodInfo
-from dlfh.methods.parameter_types import NonNegativeInt, Positive, PositiveInt, RandomState, RidgeOrAuto
-
-if TYPE_CHECKING:
-    from dlfh.methods.incomplete import Missing
+from dlfh.methods.method import Method, MethodInfo
+from dlfh.methods.parameter_types import NonNegativeInt, Positive, PositiveInt, RidgeOrAuto
 
 
-@dataclass(eq=False, repr=False)
-class DLFH(CrossModalHasher):
+@dataclass(eq=False, repr=False, kw_only=True)
+class DLFH(Method):
     """Discrete latent factor model for cross-modal hashing (Jiang and Li, 2019).
 
     Codes are learned from labels alone, directly in the discrete domain: points that share a label get codes at a small
@@ -134,7 +131,6 @@ class DLFH(CrossModalHasher):
         paper="Jiang and Li, IEEE TIP 2019",
         supervised=True,
         discrete=True,
-        protocols=("learned", "hashed"),
         complexity="T g m c for codes, g label sets and m samples; n d² or n k (d + k) for hash functions, k bases",
         n_modalities=(2, None),
         takes_incomplete=True,
@@ -143,8 +139,6 @@ class DLFH(CrossModalHasher):
     _saved_arrays = ("objective_", "flips_")
     _reads_together = False
 
-    n_bits: int = 64
-    _: KW_ONLY
     scale: Positive = 8.0
     max_iter: NonNegativeInt | None = None
     sample_size: PositiveInt | None = None
@@ -161,11 +155,7 @@ class DLFH(CrossModalHasher):
     keep_sums: bool = False
     early_stopping: bool = False
     track_objective: bool = False
-    random_state: RandomState = None
-    n_jobs: int | None = None
-    verbose: bool = False
 
-    objective_: Floats = field(init=False)
     flips_: Integers = field(init=False)
     #: Label-set codes; None for a model that learned from single pairs, or from too many label sets to keep.
     label_codes_: LabelSetCodes | None = field(init=False)
@@ -252,9 +242,7 @@ class DLFH(CrossModalHasher):
             if present is None and labelled is None and similarity is None:
                 self._fit(features, labels)
             else:
-                from dlfh.methods.incomplete import Missing
-
-                self._fit_incomplete(features, labels, Missing(present, labelled, similarity))
+                self._fit_incomplete(features, labels, present, labelled, similarity)
         return self
 
     def _fit(self, features: dict[str, Blocks], labels: Any) -> None:
@@ -268,26 +256,27 @@ class DLFH(CrossModalHasher):
             features = align(features)
         rng = check_random_state(self.random_state)
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
-            learned = CodeLearning(self, tuple(features)).learn_points(
-                known, features, rng, workers, bar
-            )  # section 3.2
+            learning = CodeLearning(self, tuple(features))  # section 3.2
+            targets, codes, learned, label_codes = learning.learn_points(known, features, rng, workers, bar)
             context = FitContext(workers, int(rng.integers(2**63)), bar, needs_sums=self.keep_sums)
             fits = LabelFit(int(self.n_bits), context)
             functions = {  # section 3.3
-                name: fits.fit(learners[name], blocks, learned.targets[name], name)
+                name: fits.fit(learners[name], blocks, targets[name], name)
                 for name, blocks in bar.track(features.items(), "hash functions")
             }
             label_model = fits.model(tuple(features))
             sums: dict[str, Moments] = {}
             if self.keep_sums:
                 used = learners | context.chosen
-                targets = {name: each.with_labels() or each for name, each in learned.targets.items()}
-                functions, _, sums = add_points(functions, used, {}, features, targets, context)
-        self.hash_functions_, self.codes_, self.chosen_, self.sums_ = functions, learned.codes, context.chosen, sums
-        self.objective_, self.flips_, self.label_codes_ = learned.objective, learned.flips, learned.label_codes
-        self._label_model = label_model
+                labelled = {name: each.with_labels() or each for name, each in targets.items()}
+                functions, _, sums = add_points(functions, used, {}, features, labelled, context)
+        self.hash_functions_, self.codes_, self.chosen_, self.sums_ = functions, codes, context.chosen, sums
+        self.objective_, self.flips_ = np.array(learned.objective), np.array(learned.flips, np.int64)
+        self.label_codes_, self._label_model = label_codes, label_model
 
-    def _fit_incomplete(self, features: dict[str, Blocks], labels: Any, missing: Missing) -> None:
+    def _fit_incomplete(
+        self, features: dict[str, Blocks], labels: Any, present: Any, labelled: Any, similarity: Any
+    ) -> None:
         from dlfh.methods.incomplete import IncompleteData
 
         if any(blocks.whole is None for blocks in features.values()):
@@ -297,27 +286,29 @@ class DLFH(CrossModalHasher):
         arrays = {name: blocks.whole for name, blocks in features.items()}
         learners, learning = self._learners(tuple(arrays)), CodeLearning(self, tuple(arrays))
         rng = check_random_state(self.random_state)
-        label_sets = None if missing.similarity is not None else self._read_labels(labels, arrays)
-        if label_sets is None and labels is not None:
+        label_sets = None if similarity is not None else self._read_labels(labels, arrays)
+        if label_sets is None and (labels is not None or labelled is not None):
             raise InputError("pass either labels or similarity, not both")
-        if self.shared_code and missing.similarity is not None:
+        if self.shared_code and similarity is not None:
             raise InputError("shared_code learns from labels, not from similarity")
-        data = IncompleteData.of(arrays, missing, label_sets)
+        data = IncompleteData.of(arrays, label_sets, present, labelled)
         if self.shared_code and data.masks is not None:
             raise InputError("shared_code needs points that have every modality")
-        supervision: Supervision
+        supervision: LabelRows | ObservedPairs
         if data.label_sets is None:
             learning.check_sample_size(data.n_points)
-            supervision = data.observed_pairs(learning.pair_weights)
+            supervision = ObservedPairs.from_matrix(similarity, data.n_points, data.masks, learning.pair_weights)
+            supervision.check(tuple(arrays))
         else:
-            supervision = learning.rows(data.label_sets, present=data.masks_of_labelled)
+            masks = data.masks and tuple(mask[data.known] for mask in data.masks)
+            supervision = learning.rows(data.label_sets, present=masks)
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
             learned, label_codes = learning.learn(supervision, rng, workers, bar)
             context = FitContext(workers, int(rng.integers(2**63)), bar)
             functions, codes, label_model = data.learn_functions(learned, learners, context, int(self.self_training))
         self.hash_functions_, self.codes_, self.chosen_, self.sums_ = functions, codes, context.chosen, {}
-        self.objective_, self.label_codes_ = np.array(learned.objective), label_codes
-        self.flips_, self._label_model = np.array(learned.flips, np.int64), label_model
+        self.objective_, self.flips_ = np.array(learned.objective), np.array(learned.flips, np.int64)
+        self.label_codes_, self._label_model = label_codes, label_model
 
     def codes_of_labels(self, labels: Any) -> tuple[dict[str, Codes], Mask]:
         """Return the learned codes of points with given labels, including new points and label sets.
@@ -421,9 +412,7 @@ class DLFH(CrossModalHasher):
     def _add_points(self, features: dict[str, Features], labels: LabelSets, label_codes: LabelSetCodes) -> None:
         """Learn from new points; the model changes only on success."""
         names, n_before = self.modalities_, len(self.codes_[self.modalities_[0]])
-        rng = check_random_state(self.random_state)
-        if not isinstance(self.random_state, np.random.Generator) and self.random_state is not None:
-            rng = np.random.default_rng([int(self.random_state), n_before])
+        rng = self._generator(n_before)
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
             learning = CodeLearning(self, names)
             grown, row_of_point = label_codes.extended(
@@ -435,9 +424,9 @@ class DLFH(CrossModalHasher):
                 learning.sample_size,
             )
             codes = {name: grown.codes[index if len(grown.codes) > 1 else 0] for index, name in enumerate(names)}
-            rows, n_bits = grown.rows(), int(self.n_bits)
+            rows, n_bits = grown.sets.rows(), int(self.n_bits)
             targets = {
-                name: BlockTargets.in_memory(LabelledTargets(codes[name], row_of_point, n_bits + grown.n_labels, rows))
+                name: BlockTargets.in_memory(LabelledTargets(codes[name], row_of_point, n_bits + rows.shape[1], rows))
                 for name in names
             }
             # The ridge of "auto" stays, and matters less and less as the sums grow.
@@ -452,7 +441,7 @@ class DLFH(CrossModalHasher):
                 FitContext(workers, 0, bar),
             )
         shares = {name: moments.target_mean[n_bits:] for name, moments in sums.items()}
-        label_model = self.label_model_ and self.label_model_.grown(grown.names, scores, shares)
+        label_model = self.label_model_ and self.label_model_.grown(grown.sets.names, scores, shares)
         self.hash_functions_, self.sums_, self.chosen_, self.label_codes_ = functions, sums, chosen, grown
         self._label_model = label_model
         self.codes_ = {name: np.concatenate([self.codes_[name], codes[name][row_of_point]]) for name in names}
@@ -483,7 +472,7 @@ class DLFH(CrossModalHasher):
             self.label_codes_ = LabelSetCodes.from_parts(about, label_arrays, int(self.n_bits), n_modalities)
         # Learners are made only where there are sums: loading a network must not require PyTorch.
         learners = self._learners(self.modalities_) | self.chosen_ if config["sums"] else {}
-        n_labels = 0 if self.label_codes_ is None else self.label_codes_.n_labels
+        n_labels = 0 if self.label_codes_ is None else self.label_codes_.sets.n_labels
         self.sums_ = sums_from_parts(config["sums"], arrays, self.hash_functions_, learners, n_labels)
 
     def _learners(self, modalities: tuple[str, ...]) -> dict[str, HashLearner]:

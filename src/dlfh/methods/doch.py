@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -12,13 +12,13 @@ import scipy.sparse as sp
 from scipy.special import expit
 
 from dlfh import _kernels
-from dlfh._arrays import Codes, Floats, Integers
+from dlfh._arrays import Floats, Integers
 from dlfh._factorization.label_rows import LabelRows
 from dlfh._parallel import Workers
 from dlfh.codes import unpack
-from dlfh.methods.info import MethodInfo
+from dlfh.methods.method import MethodInfo
 from dlfh.methods.online import OnlineHasher, Stream
-from dlfh.methods.parameter_types import NonNegative, Positive, PositiveInt, RandomState, RidgeOrAuto
+from dlfh.methods.parameter_types import NonNegative, Positive, PositiveInt
 
 Signs = npt.NDArray[np.int8]
 
@@ -29,7 +29,7 @@ _SCALES = {8: 0.45, 16: 0.35, 32: 0.25, 64: 0.15, 128: 0.10}
 _ROWS = 1024
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class DOCH(OnlineHasher):
     """Discrete online cross-modal hashing (Zhan, Wang, Sun, Wu, Luo and Xu, Pattern Recognition 2022).
 
@@ -70,8 +70,7 @@ class DOCH(OnlineHasher):
         Ridge of the hash functions, at least the rounding error. "auto" as for `LinearRidge`.
     fit_intercept : bool, default False
         Whether hash functions have an intercept. The authors' have none, and do not centre the features.
-    random_state : int, numpy Generator or None
-    n_jobs, verbose
+    random_state, n_jobs, verbose
         As for `DLFH`.
 
     Attributes
@@ -100,7 +99,6 @@ class DOCH(OnlineHasher):
         paper="Zhan, Wang, Sun, Wu, Luo and Xu, Pattern Recognition 2022",
         supervised=True,
         discrete=True,
-        protocols=("learned", "hashed"),
         complexity="T n c (m + c) for codes, m anchors (g label sets in place of n points); n d² for hash functions, "
         "d³ for each chunk",
         n_modalities=(2, None),
@@ -108,41 +106,30 @@ class DOCH(OnlineHasher):
     _sum_names = ("BB", "LB")
     _keeps_labels = True
 
-    n_bits: int = 64
-    _: KW_ONLY
     scale: Positive | Literal["auto"] = "auto"
     theta: NonNegative = 0.1
     max_iter: PositiveInt = 7
     n_sweeps: PositiveInt = 3
     n_anchors: PositiveInt = 50
     per_chunk: bool = True
-    chunk_size: PositiveInt | None = None
-    init: Literal["random", "labels"] = "random"
-    ridge: RidgeOrAuto = 0.0
-    fit_intercept: bool = False
-    random_state: RandomState = None
-    n_jobs: int | None = None
-    verbose: bool = False
 
     def _learn_chunk(
-        self, chunk: LabelRows, past: Stream, codes: list[Codes], rng: np.random.Generator, workers: Workers
+        self, chunk: LabelRows, past: Stream, rng: np.random.Generator, workers: Workers
     ) -> tuple[Floats, dict[str, Floats]]:
         c, L = int(self.n_bits), chunk.indicator
-        likelihood = AnchoredLikelihood(c, self._scale(), float(self.theta))
+        weights = {"scale": self._scale(), "theta": float(self.theta)}
         B = rng.choice(np.array([-1, 1], np.int8), (len(chunk.weights), c))
         P = rng.standard_normal((c, L.shape[1]))
-        old = np.concatenate(codes) if codes else None
         sums: dict[str, Floats] = {}
         for _ in range(int(self.max_iter)):
             for _ in range(int(self.n_sweeps)):
-                if old is not None:
+                if past.n_points:
                     drawn = self._draw_old(past, rng)
-                    anchors, labels = unpack(old[drawn], c), past.point_labels[drawn]
+                    anchors = unpack(past.codes[drawn], c), past.point_labels[drawn]
                 else:
-                    row_of_point = chunk.row_of_point
-                    rows = row_of_point[_draw(len(row_of_point), int(self.n_anchors), rng)]
-                    anchors, labels = B[rows], L[rows]
-                likelihood.sweep(B, P, chunk, anchors, labels, workers)
+                    rows = chunk.row_of_point[_draw(len(chunk.row_of_point), int(self.n_anchors), rng)]
+                    anchors = B[rows], L[rows]
+                sweep(B, P, chunk, anchors, workers, **weights)
             real = B.astype(np.float64)
             sums = {"BB": chunk.sums(real, real), "LB": chunk.sums(L, real)}
             P = _least_squares(past.sums["BB"] + sums["BB"], (past.sums["LB"] + sums["LB"]).T)
@@ -172,37 +159,29 @@ def _least_squares(gram: Floats, right: Floats) -> Floats:
     return vectors[:, keep] @ ((vectors[:, keep].T @ right) / values[keep, None])
 
 
-class AnchoredLikelihood:
-    """DOCH's likelihood of the similarities of points to anchors, and of their labels."""
-
-    def __init__(self, n_bits: int, scale: float, theta: float) -> None:
-        self.scale, self.theta = scale, theta
+def sweep(
+    B: Signs,
+    P: Floats,
+    chunk: LabelRows,
+    anchors: tuple[Signs, sp.csr_array],
+    workers: Workers,
+    *,
+    scale: float,
+    theta: float,
+) -> None:
+    """Update all bits of all rows of B in place, against the codes and labels of anchors."""
+    codes, labels = anchors
+    c = B.shape[1]
+    update = functools.partial(
+        _kernels.update_anchored_rows,
+        B,
+        chunk.set_of_row,
+        np.ascontiguousarray((chunk.labels.rows() @ labels.T).toarray() > 0, np.uint8),
+        np.ascontiguousarray(codes.T),
         # Theta is the scale times an integer, so sigma takes 2 c + 1 values.
-        self.sigmas = np.rint(_kernels.ONE * expit(scale * np.arange(-n_bits, n_bits + 1))).astype(np.int32)
-
-    def sweep(
-        self, B: Signs, P: Floats, chunk: LabelRows, anchors: Signs, labels: sp.csr_array, workers: Workers
-    ) -> None:
-        """Update all bits of all rows of B in place."""
-        similar = np.ascontiguousarray((chunk.labels.rows() @ labels.T).toarray() > 0, np.uint8)
-        predicted = np.ascontiguousarray(2 * self.theta * (chunk.indicator @ P.T))
-        update = functools.partial(
-            _kernels.update_anchored_rows,
-            B,
-            chunk.set_of_row,
-            similar,
-            np.ascontiguousarray(anchors.T),
-            self.sigmas,
-            self.scale,
-            predicted,
-            2 * self.theta * (P @ P.T),
-        )
-        workers.map_blocks(update, len(B), _ROWS)
-
-    def value(self, B: Signs, P: Floats, chunk: LabelRows, anchors: Signs, labels: sp.csr_array) -> float:
-        """Return the objective of the chunk."""
-        Theta = self.scale * (B.astype(np.float64) @ anchors.T)
-        S = (chunk.indicator @ labels.T).toarray() > 0
-        terms = S * Theta - np.logaddexp(0, Theta)
-        errors = chunk.indicator.toarray() - B @ P
-        return float(chunk.weights @ (terms.sum(axis=1) - self.theta * np.sum(errors**2, axis=1)))
+        np.rint(_kernels.ONE * expit(scale * np.arange(-c, c + 1))).astype(np.int32),
+        scale,
+        np.ascontiguousarray(2 * theta * (chunk.indicator @ P.T)),
+        2 * theta * (P @ P.T),
+    )
+    workers.map_blocks(update, len(B), _ROWS)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from dlfh._arrays import Codes, Integers, Mask
-from dlfh._factorization.observed_pairs import ObservedPairs
 from dlfh._factorization.solver import Factorization
 from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import BlockTargets, Targets
@@ -27,52 +26,25 @@ from dlfh.hashing import HashFunction, HashLearner
 from dlfh.hashing.base import FitContext
 
 
-@dataclass(frozen=True)
-class Missing:
-    """The missing parts of the data, as given to ``fit``; None if complete.
-
-    present (n,): By modality, a mask of the points that have it; all for modalities that are not named.
-    labelled (n,): Mask of the points with known labels.
-    similarity (n, n): Similarities of pairs instead of labels.
-    """
-
-    present: Any = None
-    labelled: Any = None
-    similarity: Any = None
-
-    def masks(self, features: Mapping[str, Features]) -> tuple[Mask, ...] | None:
-        """Return a mask of the points that have each modality, or None if the data is complete."""
-        if self.present is None:
-            return None
-        if not isinstance(self.present, Mapping):
-            raise InputError(f'present must be a dict such as {{"text": mask}}, got {type(self.present).__name__}')
-        unknown = sorted(set(self.present) - set(features))
-        if unknown:
-            raise InputError(f"present has the modality {unknown[0]!r}, but the data has {sorted(features)}")
-        n_points = next(iter(features.values())).shape[0]
-        masks = [
-            _check_mask(self.present[name], f"present[{name!r}]", n_points)
-            if name in self.present
-            else np.ones(n_points, bool)
-            for name in features
-        ]
-        for name, mask in zip(features, masks, strict=True):
-            if not mask.any():
-                raise InputError(f"no point has the modality {name!r}")
-        nothing = np.flatnonzero(~np.any(masks, axis=0))
-        if len(nothing):
-            raise InputError(f"point {nothing[0]} has no modality: remove it")
-        _check_overlap(list(features), masks)
-        return None if all(mask.all() for mask in masks) else tuple(masks)
-
-    def labelled_points(self, n_points: int) -> Integers:
-        """Return the points whose labels are known."""
-        if self.labelled is None:
-            return np.arange(n_points)
-        mask = _check_mask(self.labelled, "labelled", n_points)
+def _masks(present: Any, features: Mapping[str, Features], n_points: int) -> tuple[Mask, ...] | None:
+    """Return a mask of the points that have each modality, or None if the data is complete."""
+    if present is None:
+        return None
+    if not isinstance(present, Mapping):
+        raise InputError(f'present must be a dict such as {{"text": mask}}, got {type(present).__name__}')
+    unknown = sorted(set(present) - set(features))
+    if unknown:
+        raise InputError(f"present has the modality {unknown[0]!r}, but the data has {sorted(features)}")
+    everyone = np.ones(n_points, bool)
+    masks = [_check_mask(present.get(name, everyone), f"present[{name!r}]", n_points) for name in features]
+    for name, mask in zip(features, masks, strict=True):
         if not mask.any():
-            raise InputError("labelled is False for every point, so there are no labels to learn from")
-        return np.flatnonzero(mask)
+            raise InputError(f"no point has the modality {name!r}")
+    nothing = np.flatnonzero(~np.any(masks, axis=0))
+    if len(nothing):
+        raise InputError(f"point {nothing[0]} has no modality: remove it")
+    _check_overlap(list(features), masks)
+    return None if all(mask.all() for mask in masks) else tuple(masks)
 
 
 def _check_mask(mask: Any, name: str, n_points: int) -> Mask:
@@ -104,8 +76,7 @@ class IncompleteData:
 
     masks (n,): By modality, a mask of the points that have it; None if all points have all modalities.
     known, unknown: The points with known similarities, and the others, ascending.
-    label_sets: The labels of the known points.
-    similarity (n, n): Similarities of pairs, without labels.
+    label_sets: The labels of the known points; None if similarities of pairs are known instead.
     """
 
     features: dict[str, Features]
@@ -113,19 +84,20 @@ class IncompleteData:
     known: Integers
     unknown: Integers
     label_sets: LabelSets | None
-    similarity: Any
 
     @classmethod
-    def of(cls, features: dict[str, Features], missing: Missing, label_sets: LabelSets | None) -> IncompleteData:
+    def of(
+        cls, features: dict[str, Features], label_sets: LabelSets | None, present: Any, labelled: Any
+    ) -> IncompleteData:
         """Return checked data; raise InputError if it cannot be learned from."""
         n_points = next(iter(features.values())).shape[0]
-        masks = missing.masks(features)
+        masks, known = _masks(present, features, n_points), np.arange(n_points)
         if label_sets is None:
-            if missing.labelled is not None:
-                raise InputError("pass either labels or similarity, not both")
-            everyone = np.arange(n_points)
-            return cls(features, masks, everyone, everyone[:0], None, missing.similarity)
-        known = missing.labelled_points(n_points)
+            return cls(features, masks, known, known[:0], None)
+        if labelled is not None:
+            known = np.flatnonzero(_check_mask(labelled, "labelled", n_points))
+            if not len(known):
+                raise InputError("labelled is False for every point, so there are no labels to learn from")
         if len(known) < n_points:
             label_sets = label_sets.take(known)
             if len(label_sets.labels) == 0:
@@ -134,22 +106,11 @@ class IncompleteData:
             if not mask[known].any():
                 raise InputError(f"no labelled point has the modality {name!r}")
         unknown = np.setdiff1d(np.arange(n_points), known, assume_unique=True)
-        return cls(features, masks, known, unknown, label_sets, None)
+        return cls(features, masks, known, unknown, label_sets)
 
     @property
     def n_points(self) -> int:
         return len(self.known) + len(self.unknown)
-
-    @property
-    def masks_of_labelled(self) -> tuple[Mask, ...] | None:
-        """By modality, a mask of the known points that have it."""
-        return None if self.masks is None else tuple(mask[self.known] for mask in self.masks)
-
-    def observed_pairs(self, pair_weights: Integers | None) -> ObservedPairs:
-        """Return the similarities of single pairs."""
-        pairs = ObservedPairs.from_matrix(self.similarity, self.n_points, self.masks, pair_weights)
-        pairs.check(tuple(self.features))
-        return pairs
 
     def learn_functions(
         self, learned: Factorization, learners: dict[str, HashLearner], context: FitContext, self_training: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, Self
 
 from dlfh.hashing import HashLearner, KernelLogistic
@@ -11,7 +11,7 @@ from dlfh.methods.dlfh import DLFH
 from dlfh.methods.parameter_types import Positive, PositiveInt, RidgeOrAuto
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class KDLFH(DLFH):
     """DLFH with kernel logistic hash functions: `DLFH` with `KernelLogistic` for every modality.
 
@@ -53,7 +53,6 @@ class KDLFH(DLFH):
     hash_function: Any = field(default="kernel", init=False)
     keep_sums: bool = field(default=False, init=False)
 
-    _: KW_ONLY
     n_bases: PositiveInt = 500
     bases: Literal["random", "kmeans"] = "random"
     penalty: Positive = 0.01

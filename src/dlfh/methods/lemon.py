@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
 
-from dlfh._arrays import Codes, Floats
+from dlfh._arrays import Floats
 from dlfh._factorization.label_rows import LabelRows
 from dlfh._mathematics.ridge import solve_ridge
 from dlfh._mathematics.rotation import closest_rotation, random_rotation, uncorrelated
 from dlfh._parallel import Workers
-from dlfh.methods.info import MethodInfo
+from dlfh.methods.method import MethodInfo
 from dlfh.methods.online import OnlineHasher, Stream
-from dlfh.methods.parameter_types import Positive, PositiveInt, RandomState, RidgeOrAuto
+from dlfh.methods.parameter_types import Positive, PositiveInt, RidgeOrAuto
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class LEMON(OnlineHasher):
     """Label embedding online hashing (Wang, Luo and Xu, ACM MM 2020).
 
@@ -50,8 +49,7 @@ class LEMON(OnlineHasher):
         for `LinearRidge`.
     fit_intercept : bool, default False
         Whether hash functions have an intercept. The authors' have none, and do not centre the features.
-    random_state : int, numpy Generator or None
-    n_jobs, verbose
+    random_state, n_jobs, verbose
         As for `DLFH`.
 
     Attributes
@@ -80,28 +78,19 @@ class LEMON(OnlineHasher):
         paper="Wang, Luo and Xu, ACM MM 2020",
         supervised=True,
         discrete=True,
-        protocols=("learned", "hashed"),
         complexity="T n c² for codes (T g c² for g label sets); n d² for hash functions, d³ for each chunk",
         n_modalities=(2, None),
     )
     _sum_names = ("VV", "LV", "GB", "BV", "GV")
 
-    n_bits: int = 64
-    _: KW_ONLY
     alpha: Positive = 1e4
     beta: Positive = 1e4
     gamma: Positive = 0.1
     max_iter: PositiveInt = 5
-    chunk_size: PositiveInt | None = None
-    init: Literal["random", "labels"] = "random"
     ridge: RidgeOrAuto = 1.0
-    fit_intercept: bool = False
-    random_state: RandomState = None
-    n_jobs: int | None = None
-    verbose: bool = False
 
     def _learn_chunk(
-        self, chunk: LabelRows, past: Stream, codes: list[Codes], rng: np.random.Generator, workers: Workers
+        self, chunk: LabelRows, past: Stream, rng: np.random.Generator, workers: Workers
     ) -> tuple[Floats, dict[str, Floats]]:
         c = int(self.n_bits)
         B = rng.choice(np.array([-1.0, 1.0]), (len(chunk.weights), c))

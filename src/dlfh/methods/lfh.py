@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -21,13 +21,12 @@ from dlfh.codes import pack
 from dlfh.errors import InputError
 from dlfh.hashing import LinearRidge
 from dlfh.hashing.base import FitContext
-from dlfh.methods.base import CrossModalHasher
-from dlfh.methods.info import MethodInfo
-from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, PositiveInt, RandomState, RidgeOrAuto
+from dlfh.methods.method import Method, MethodInfo
+from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, PositiveInt, RidgeOrAuto
 
 
-@dataclass(eq=False, repr=False)
-class LFH(CrossModalHasher):
+@dataclass(eq=False, repr=False, kw_only=True)
+class LFH(Method):
     """Latent factor hashing (Zhang, Zhang, Li and Guo, SIGIR 2014), for one or more modalities.
 
     Points i and j share a label with probability sigma(Theta_ij), Theta = U U' / 2, where U (n x c) holds real factors
@@ -105,14 +104,11 @@ class LFH(CrossModalHasher):
         paper="Zhang, Zhang, Li and Guo, SIGIR 2014",
         supervised=True,
         discrete=False,
-        protocols=("learned", "hashed"),
         complexity="T (n m c + m c³) for factors, m samples; n d² for hash functions",
         n_modalities=(1, None),
     )
     _saved_arrays = ("objective_", "changes_")
 
-    n_bits: int = 64
-    _: KW_ONLY
     beta: Positive = 30.0
     ridge: RidgeOrAuto = 1.0
     max_iter: NonNegativeInt = 50
@@ -122,11 +118,7 @@ class LFH(CrossModalHasher):
     regress_on: Literal["factors", "codes"] = "factors"
     fit_intercept: bool = False
     track_objective: bool = False
-    random_state: RandomState = None
-    n_jobs: int | None = None
-    verbose: bool = False
 
-    objective_: Floats = field(init=False)
     changes_: Floats = field(init=False)
 
     @property
@@ -203,9 +195,7 @@ class Factors:
     """
 
     def __init__(self, labels: LabelSets, U: Floats, beta: float) -> None:
-        self.labels = labels
-        self.U = U
-        self.beta = beta
+        self.labels, self.U, self.beta = labels, U, beta
 
     def similar(self, points: Integers, step: int = 1) -> npt.NDArray[np.uint8]:
         """Return S for the given points against every ``step``-th point."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ import scipy.sparse.linalg
 import scipy.special
 
 from dlfh import _kernels
-from dlfh._arrays import Floats, Integers, Singles
+from dlfh._arrays import Floats, Singles
 from dlfh._factorization.label_rows import LabelRows
 from dlfh._labels import LabelSets
 from dlfh._mathematics.rotation import iterative_quantization, random_rotation, signs
@@ -28,23 +28,14 @@ from dlfh.hashing.kernel import KernelHash
 from dlfh.hashing.latent import LatentBinaryHash
 from dlfh.hashing.rbf import RBFMap
 from dlfh.hashing.survey import fit_kernel
-from dlfh.methods.base import CrossModalHasher
-from dlfh.methods.info import MethodInfo
-from dlfh.methods.parameter_types import (
-    AtLeastTwo,
-    Fraction,
-    NonNegative,
-    NonNegativeInt,
-    Positive,
-    PositiveInt,
-    RandomState,
-)
+from dlfh.methods.method import Method, MethodInfo
+from dlfh.methods.parameter_types import AtLeastTwo, Fraction, NonNegative, NonNegativeInt, Positive, PositiveInt
 
 Bits = npt.NDArray[np.int8]
 
 
-@dataclass(eq=False, repr=False)
-class MLBE(CrossModalHasher):
+@dataclass(eq=False, repr=False, kw_only=True)
+class MLBE(Method):
     """Multimodal latent binary embedding (Zhen and Yeung, KDD 2012).
 
     A probabilistic model of codes u_i, v_j in {-1, +1}^K. Similarities within a modality are S_ij ~ N(u_i'W u_j, theta)
@@ -73,8 +64,7 @@ class MLBE(CrossModalHasher):
         Train on a random sample of this size and encode the other points. Default: all points. (The paper: 1,000.)
     memory : int, default 4 GiB
         Limit for the similarities, which take 8 n^2 bytes.
-    random_state : int, numpy Generator or None
-    n_jobs, verbose
+    random_state, n_jobs, verbose
         As for `DLFH`.
 
     Attributes
@@ -104,13 +94,10 @@ class MLBE(CrossModalHasher):
         paper="Zhen and Yeung, KDD 2012",
         supervised=True,
         discrete=True,
-        protocols=("learned", "hashed"),
         complexity="T n² c, and n² memory",
     )
     _saved_arrays = ("objective_",)
 
-    n_bits: int = 64
-    _: KW_ONLY
     bit_prior: Fraction = 0.5
     shape: Positive = 1.0
     rate: Positive = 1.0
@@ -120,11 +107,6 @@ class MLBE(CrossModalHasher):
     encoding: Literal["mean", "sweep"] = "mean"
     n_train: AtLeastTwo | None = None
     memory: PositiveInt = 4 << 30
-    random_state: RandomState = None
-    n_jobs: int | None = None
-    verbose: bool = False
-
-    objective_: Floats = field(init=False)
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -297,11 +279,9 @@ class Posterior:
         view.refresh()
 
     def update_phi(self, view: _View, other: _View) -> None:
-        """Set the variance of W."""
         view.phi = (self.rate + float(np.sum(view.W**2)) / 4) / (self.n_bits**2 / 4 + self.shape - 1)
 
     def update_theta(self, view: _View, other: _View) -> None:
-        """Set the variance of S."""
         view.theta = (self.rate + view.squared_error() / 4) / (self.n_points**2 / 4 + self.shape - 1)
 
     def update_codes(self, view: _View, other: _View) -> None:
@@ -326,13 +306,11 @@ class Posterior:
         )
         view.refresh()
 
-    def pair_counts(self) -> Integers:
-        """Count the pairs across modalities by (dissimilar or similar, Hamming distance)."""
-        codes = [pad_to_words(pack(view.codes)) for view in self.views]
-        return LabelRows.of_points(self.labels).count_pairs(self.n_bits, (0, 1), codes, self.workers)
-
     def _link_terms(self) -> tuple[Floats, Floats, Floats]:
-        counts = self.pair_counts().astype(np.float64)
+        """Return, by Hamming distance, u'v and the numbers of similar pairs and of all pairs across modalities."""
+        codes = [pad_to_words(pack(view.codes)) for view in self.views]
+        rows = LabelRows.of_points(self.labels)
+        counts = rows.count_pairs(self.n_bits, (0, 1), codes, self.workers).astype(np.float64)
         theta = self.n_bits - 2 * np.arange(self.n_bits + 1, dtype=np.float64)
         return theta, counts[1], counts.sum(axis=0)
 
@@ -352,7 +330,6 @@ class Posterior:
         self.link = float(scipy.optimize.brentq(slope, 0.0, high, xtol=1e-12))
 
     def update_link_phi(self) -> None:
-        """Set the variance of w."""
         self.phi = (2 * self.rate + self.link**2) / (2 * self.shape - 1)
 
     def log_posterior(self) -> float:

@@ -6,9 +6,10 @@ features so far; the sums over past chunks are all they need.
 
 from __future__ import annotations
 
+import itertools
 from abc import abstractmethod
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,12 +21,13 @@ from dlfh._labels import LabelSets
 from dlfh._mathematics.moments import Moments, dense_gram, rounding_of, row_chunks, sparse_gram
 from dlfh._parallel import Workers
 from dlfh._progress import progress
-from dlfh._validation import Features, check_random_state, raise_for_overflow, raise_if_not_finite
-from dlfh.codes import pack
+from dlfh._validation import Features, raise_for_overflow, raise_if_not_finite
+from dlfh.codes import n_bytes, pack
 from dlfh.hashing.base import check_array
 from dlfh.hashing.linear import LinearRidge
 from dlfh.hashing.scaling import UNSCALED
-from dlfh.methods.base import CrossModalHasher
+from dlfh.methods.method import Method
+from dlfh.methods.parameter_types import PositiveInt, RidgeOrAuto
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,11 @@ class FeatureSums:
 
 @dataclass(frozen=True)
 class Stream:
-    """Everything remembered about past chunks, except their codes.
+    """Everything remembered about past chunks.
 
     label_names: Label names in order of first appearance; None for the columns of an indicator matrix.
     starts (chunks + 1,): Number of the first point of each chunk, and the number of points.
-    code_total (c,): Sum of all codes.
+    codes (points, bytes), code_total (c,): All codes, packed, and their sum.
     sums: Sums that the method needs, of shape (c, c), or (n_labels, c), to which new labels add rows.
     point_labels (points, n_labels): Labels of all points, for methods that need them again; otherwise without rows.
     """
@@ -85,6 +87,7 @@ class Stream:
     label_names: tuple[Any, ...] | None
     n_labels: int
     starts: Integers
+    codes: Codes
     code_total: Floats
     features: dict[str, FeatureSums]
     sums: dict[str, Floats]
@@ -122,23 +125,24 @@ def has_label_rows(name: str) -> bool:
     return name[0] in "LG"
 
 
-class OnlineHasher(CrossModalHasher):
+@dataclass(eq=False, repr=False, kw_only=True)
+class OnlineHasher(Method):
     """A method that learns codes from labels, chunk by chunk, and linear hash functions from all chunks so far.
 
     Subclasses name the sums that they need in ``_sum_names`` and learn a chunk's codes in `_learn_chunk`.
     """
 
-    chunk_size: int | None
-    init: Literal["random", "labels"]
-    ridge: float | Literal["auto"]
-    fit_intercept: bool
+    chunk_size: PositiveInt | None = None
+    init: Literal["random", "labels"] = "random"
+    ridge: RidgeOrAuto = 0.0
+    fit_intercept: bool = False
 
-    stream_: Stream
+    stream_: Stream = field(init=False)
 
     #: Sums by name: products of two of the codes B, their real-valued counterparts V, and the label matrices L and G.
-    _sum_names: tuple[str, ...]
+    _sum_names: ClassVar[tuple[str, ...]]
     #: Whether labels of past points are needed again.
-    _keeps_labels = False
+    _keeps_labels: ClassVar[bool] = False
 
     @classmethod
     def paper(cls, n_bits: int = 64, **changes: Any) -> Self:
@@ -147,13 +151,15 @@ class OnlineHasher(CrossModalHasher):
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
         label_sets = self._read_labels(labels, features)
-        stream, codes = self._empty_stream(), list[Codes]()
+        n_points, stream = label_sets.n_points, self._empty_stream()
+        # The last chunk also takes the remainder, as published.
+        size = min(n_points, int(self.chunk_size or n_points))
+        bounds = [*range(0, n_points - size + 1, size), n_points]
         with progress(self.verbose) as bar:
-            for start, stop in bar.track(self._bounds(label_sets.n_points), "chunks"):
+            for start, stop in bar.track(list(itertools.pairwise(bounds)), "chunks"):
                 chunk = {name: matrix[start:stop] for name, matrix in features.items()}
-                stream, learned = self._learn(stream, codes, chunk, label_sets.take(np.arange(start, stop)))
-                codes.append(learned)
-        self._set_fitted(stream, codes)
+                stream = self._learn(stream, chunk, label_sets.take(np.arange(start, stop)))
+        self._set_fitted(stream)
 
     def partial_fit(self, modalities: Any, labels: Any = None) -> Self:
         """Learn from one more chunk of points, without the earlier ones.
@@ -187,36 +193,24 @@ class OnlineHasher(CrossModalHasher):
         """
         is_fitted = hasattr(self, "stream_")
         with (self._fitting_more if is_fitted else self._fitting)(modalities) as features:
-            label_sets = self._read_labels(labels, features)
-            stream, codes = self._empty_stream(), list[Codes]()
-            if is_fitted:
-                stream = self.stream_
-                codes = np.split(self.codes_[self.modalities_[0]], stream.starts[1:-1])
-            stream, learned = self._learn(stream, codes, features, label_sets)
-            self._set_fitted(stream, [*codes, learned])
+            stream = self.stream_ if is_fitted else self._empty_stream()
+            self._set_fitted(self._learn(stream, features, self._read_labels(labels, features)))
         return self
-
-    def _bounds(self, n_points: int) -> list[tuple[int, int]]:
-        """Return the bounds of chunks of ``chunk_size`` points; the last one also takes the remainder, as published."""
-        size = min(n_points, int(self.chunk_size or n_points))
-        starts = [i * size for i in range(n_points // size)]
-        return list(zip(starts, [*starts[1:], n_points], strict=True))
 
     def _empty_stream(self) -> Stream:
         c = int(self.n_bits)
         sums = {name: np.zeros((0 if has_label_rows(name) else c, c)) for name in self._sum_names}
-        return Stream(None, 0, np.zeros(1, np.int64), np.zeros(c), {}, sums, sp.csr_array((0, 0)))
+        codes = np.empty((0, n_bytes(c)), np.uint8)
+        return Stream(None, 0, np.zeros(1, np.int64), codes, np.zeros(c), {}, sums, sp.csr_array((0, 0)))
 
-    def _learn(
-        self, stream: Stream, codes: list[Codes], features: dict[str, Features], labels: LabelSets
-    ) -> tuple[Stream, Codes]:
-        """Return the stream after one more chunk, and the chunk's codes; ``codes`` are those of the past chunks."""
+    def _learn(self, stream: Stream, features: dict[str, Features], labels: LabelSets) -> Stream:
+        """Return the stream after one more chunk."""
         for name, matrix in features.items():
             raise_if_not_finite(matrix, name)
         stream, labels = stream.with_labels(labels)
         chunk = (LabelRows.of_label_sets if self.init == "labels" else LabelRows.of_points)(labels)
         with Workers(self.n_jobs) as workers:
-            B, sums = self._learn_chunk(chunk, stream, codes, self._generator(stream.n_chunks), workers)
+            B, sums = self._learn_chunk(chunk, stream, self._generator(stream.n_chunks), workers)
         points = B[chunk.row_of_point]
         feature_sums = {name: FeatureSums.of_chunk(matrix, points, name) for name, matrix in features.items()}
         if stream.features:
@@ -224,41 +218,36 @@ class OnlineHasher(CrossModalHasher):
         point_labels = stream.point_labels
         if self._keeps_labels:
             point_labels = sp.csr_array(sp.vstack([point_labels, labels.rows()[labels.set_of_point]]))
-        updated = replace(
+        return replace(
             stream,
             starts=np.append(stream.starts, stream.n_points + labels.n_points),
+            codes=np.concatenate([stream.codes, pack(points)]),
             code_total=stream.code_total + chunk.weights @ B,
             features=feature_sums,
             sums={name: stream.sums[name] + added for name, added in sums.items()},
             point_labels=point_labels,
         )
-        return updated, pack(points)
-
-    def _generator(self, chunk: int) -> np.random.Generator:
-        """Return the generator of a chunk; a seed and the chunk's number determine it, even after `save` and `load`."""
-        if self.random_state is None or isinstance(self.random_state, np.random.Generator):
-            return check_random_state(self.random_state)
-        return np.random.default_rng([int(self.random_state), chunk])
 
     @abstractmethod
     def _learn_chunk(
-        self, chunk: LabelRows, past: Stream, codes: list[Codes], rng: np.random.Generator, workers: Workers
+        self, chunk: LabelRows, past: Stream, rng: np.random.Generator, workers: Workers
     ) -> tuple[Floats, dict[str, Floats]]:
         """Return the codes of a chunk's rows as -1.0 and +1.0, and the chunk's part of the sums."""
 
-    def _set_fitted(self, stream: Stream, codes: list[Codes]) -> None:
+    def _set_fitted(self, stream: Stream) -> None:
         learner, centred = LinearRidge(self.ridge, fit_intercept=self.fit_intercept), bool(self.fit_intercept)
         self.hash_functions_ = {
             name: learner.function(UNSCALED, sums.moments(stream.n_points, stream.code_total, centred=centred), name)
             for name, sums in stream.features.items()
         }
         self.stream_ = stream
-        self.codes_ = dict.fromkeys(stream.features, np.concatenate(codes))
+        self.codes_ = dict.fromkeys(stream.features, stream.codes)
 
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, Array]]:
         config, arrays = super()._to_parts()
         stream = self.stream_
-        config["label_names"] = None if stream.label_names is None else list(plain_names(stream.label_names))
+        names = plain_names(stream.label_names)
+        config["label_names"] = None if names is None else list(names)
         arrays |= {"stream/starts": stream.starts, "stream/code_total": stream.code_total}
         arrays |= {f"stream/sums/{name}": total for name, total in stream.sums.items()}
         for name, sums in stream.features.items():
@@ -271,13 +260,13 @@ class OnlineHasher(CrossModalHasher):
 
     def _restore(self, config: dict[str, Any], arrays: dict[str, Array]) -> None:
         super()._restore(config, arrays)
-        c, n = int(self.n_bits), len(self.codes_[self.modalities_[0]])
+        c, codes = int(self.n_bits), self.codes_[self.modalities_[0]]
         names = config["label_names"]
         n_labels = int(check_array(arrays, "stream/n_labels", np.int64, (1,))[0])
-        if n_labels < 1 or (names is not None and len({*plain_names(names)}) != n_labels):
+        if n_labels < 1 or (names is not None and len({*(plain_names(names) or ())}) != n_labels):
             raise ValueError(f"the label names must be {n_labels} distinct strings or numbers")
         starts = check_array(arrays, "stream/starts", np.int64, (None,))
-        if starts[0] != 0 or starts[-1] != n or (np.diff(starts) < 1).any():
+        if starts[0] != 0 or starts[-1] != len(codes) or (np.diff(starts) < 1).any():
             raise ValueError("the chunk bounds do not match the codes")
         features = {}
         for name, d in self.n_features_.items():
@@ -292,9 +281,9 @@ class OnlineHasher(CrossModalHasher):
         if self._keeps_labels:
             label_starts, labels = arrays["stream/label_starts"], arrays["stream/labels"]
             check_label_lists(label_starts, labels, n_labels)
-            if len(label_starts) != n + 1:
+            if len(label_starts) != len(codes) + 1:
                 raise ValueError("the label lists do not match the codes")
-            point_labels = sp.csr_array((np.ones(len(labels)), labels, label_starts), shape=(n, n_labels))
+            point_labels = sp.csr_array((np.ones(len(labels)), labels, label_starts), shape=(len(codes), n_labels))
         code_total = check_array(arrays, "stream/code_total", np.float64, (c,))
         label_names = None if names is None else tuple(names)
-        self.stream_ = Stream(label_names, n_labels, starts, code_total, features, sums, point_labels)
+        self.stream_ = Stream(label_names, n_labels, starts, codes, code_total, features, sums, point_labels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,8 @@ from dlfh._parallel import Workers
 from dlfh._progress import Bar, progress
 from dlfh._validation import Features, check_random_state
 from dlfh.methods.ccaitq import correlated_embeddings
-from dlfh.methods.info import MethodInfo
-from dlfh.methods.linear import LinearMethod
-from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, RandomState
+from dlfh.methods.method import Method, MethodInfo
+from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive
 
 #: Singular values below this share of the largest are within the rounding error of single precision.
 _RELATIVE_RANK = 1e-5
@@ -27,8 +26,8 @@ _RELATIVE_RANK = 1e-5
 _TOLERANCE = 1e-4
 
 
-@dataclass(eq=False, repr=False)
-class PDH(LinearMethod):
+@dataclass(eq=False, repr=False, kw_only=True)
+class PDH(Method):
     """Predictable dual-view hashing (Rastegari, Choi, Fakhraei, Daumé and Davis, ICML 2013).
 
     A good bit can be predicted by a linear classifier from either view, with a margin, and different bits should carry
@@ -97,17 +96,12 @@ class PDH(LinearMethod):
     )
     _saved_arrays = ("changes_",)
 
-    n_bits: int = 64
-    _: KW_ONLY
     C: Positive = 1.0
     fit_intercept: bool = False
     decorrelate: bool = True
     ridge: NonNegative = 1e-4
     max_iter: NonNegativeInt = 10
     tol: NonNegative = 1e-3
-    random_state: RandomState = None
-    n_jobs: int | None = None
-    verbose: bool = False
 
     changes_: Floats = field(init=False)
 

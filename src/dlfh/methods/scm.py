@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -13,13 +13,12 @@ from dlfh._mathematics.correlation import NO_CORRELATION, CanonicalDirections, W
 from dlfh._parallel import blas_threads
 from dlfh._progress import progress
 from dlfh.blocks.base import Blocks
-from dlfh.methods.info import MethodInfo
-from dlfh.methods.linear import LinearMethod
+from dlfh.methods.method import Method, MethodInfo
 from dlfh.methods.parameter_types import NonNegative
 
 
-@dataclass(eq=False, repr=False)
-class SCM(LinearMethod):
+@dataclass(eq=False, repr=False, kw_only=True)
+class SCM(Method):
     """Semantic correlation maximization (Zhang and Li, AAAI 2014).
 
     Minimises ``|sgn(X Wx) sgn(Y Wy)' - c S|^2`` for the semantic similarity S = 2 L L' - 1, where L is the label matrix
@@ -66,12 +65,9 @@ class SCM(LinearMethod):
         takes_blocks=True,
     )
 
-    n_bits: int = 64
-    _: KW_ONLY
     variant: Literal["sequential", "orthogonal"] = "sequential"
     ridge: NonNegative = 1e-6
-    n_jobs: int | None = None
-    verbose: bool = False
+    random_state: None = field(default=None, init=False)  # deterministic
 
     def _fit(self, features: dict[str, Blocks], labels: Any) -> None:
         n_bits = int(self.n_bits)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,19 +12,17 @@ from dlfh._arrays import Floats
 from dlfh._mathematics.correlation import Whitening
 from dlfh._mathematics.ridge import solve_ridge
 from dlfh._mathematics.rotation import closest_rotation, random_rotation
-from dlfh._parallel import Workers
 from dlfh._progress import progress
 from dlfh._validation import Features, check_random_state
 from dlfh.codes import pack
 from dlfh.methods.anchors import AnchorFeatures
-from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.cmfh import add_errors
-from dlfh.methods.info import MethodInfo
-from dlfh.methods.parameter_types import Fraction, Positive, PositiveInt, RandomState
+from dlfh.methods.method import Method, MethodInfo
+from dlfh.methods.parameter_types import Fraction, Positive, PositiveInt
 
 
-@dataclass(eq=False, repr=False)
-class SCRATCH(CrossModalHasher):
+@dataclass(eq=False, repr=False, kw_only=True)
+class SCRATCH(Method):
     """Scalable discrete matrix factorization hashing (Li, Chen, Zhang, Luo, Nie, Zhang and Xu, ACM MM 2018).
 
     Kernel features X_m of both modalities and the labels L are factorised with one latent matrix V (n x c). Linear
@@ -54,8 +52,7 @@ class SCRATCH(CrossModalHasher):
     refresh : bool, default False
         Compute W and B once more from the last V. As published, both come from the V of the previous round, but R from
         the last.
-    random_state : int, numpy Generator or None
-    n_jobs, verbose
+    random_state, n_jobs, verbose
         As for `DLFH`.
 
     Attributes
@@ -82,13 +79,10 @@ class SCRATCH(CrossModalHasher):
         paper="Li, Chen, Zhang, Luo, Nie, Zhang and Xu, ACM MM 2018",
         supervised=True,
         discrete=True,
-        protocols=("learned", "hashed"),
         complexity="n k (d + k) + T n c (k + c), k anchors",
     )
     _saved_arrays = ("objective_",)
 
-    n_bits: int = 64
-    _: KW_ONLY
     modality_weight: Fraction = 0.5
     alpha: Positive = 500.0
     mu: Positive = 1000.0
@@ -96,20 +90,13 @@ class SCRATCH(CrossModalHasher):
     max_iter: PositiveInt = 20
     n_anchors: PositiveInt = 500
     refresh: bool = False
-    random_state: RandomState = None
-    n_jobs: int | None = None
-    verbose: bool = False
-
-    objective_: Floats = field(init=False)
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
         label_sets = self._read_labels(labels, features)
         L = label_sets.rows()[label_sets.set_of_point]
         rng = check_random_state(self.random_state)
-        with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
-            views = [
-                AnchorFeatures(matrix, int(self.n_anchors), name, rng, workers) for name, matrix in features.items()
-            ]
+        with progress(self.verbose) as bar:
+            views = [AnchorFeatures(matrix, int(self.n_anchors), name, rng) for name, matrix in features.items()]
             V = rng.standard_normal((label_sets.n_points, int(self.n_bits)))
             state = LatentCodes(views, L, V, random_rotation(int(self.n_bits), rng), self)
             history = []
@@ -144,7 +131,6 @@ class LatentCodes:
         return float(self.model.modality_weight), 1 - float(self.model.modality_weight)
 
     def update(self) -> None:
-        """Update B, U and G, W, V, and R."""
         self.update_codes()
         self.update_factors()
         self.update_functions()

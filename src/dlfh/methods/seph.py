@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -20,11 +20,10 @@ from dlfh._validation import Features, check_random_state
 from dlfh.blocks.opening import in_one_block
 from dlfh.codes import pack, unpack
 from dlfh.errors import InputError
-from dlfh.hashing import HashFunction, KernelLogistic
+from dlfh.hashing import KernelLogistic
 from dlfh.hashing.base import FitContext
-from dlfh.methods.base import CrossModalHasher
-from dlfh.methods.info import MethodInfo
-from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, RandomState
+from dlfh.methods.method import Method, MethodInfo
+from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, PositiveInt
 
 #: Bytes of the two matrices of a block of rows against all rows.
 _BLOCK_BYTES = 256 << 20
@@ -33,8 +32,8 @@ _BLOCK_BYTES = 256 << 20
 _ROWS = 64
 
 
-@dataclass(eq=False, repr=False)
-class SePH(CrossModalHasher):
+@dataclass(eq=False, repr=False, kw_only=True)
+class SePH(Method):
     """Semantics-preserving hashing (Lin, Ding, Hu and Wang, CVPR 2015).
 
     Labels define a distribution over pairs of points, p_ij proportional to the cosine of their label sets. Codes define
@@ -64,8 +63,7 @@ class SePH(CrossModalHasher):
         Random training points, the same in each modality, or cluster centres of each modality.
     penalty : float, default 0.01
         Regularisation of the logistic regressions.
-    random_state : int, numpy Generator or None
-    n_jobs, verbose
+    random_state, n_jobs, verbose
         As for `DLFH`.
 
     Attributes
@@ -102,27 +100,13 @@ class SePH(CrossModalHasher):
     )
     _saved_arrays = ("objective_",)
 
-    n_bits: int = 64
-    _: KW_ONLY
     alpha: NonNegative = 0.01
     max_iter: NonNegativeInt = 100
     learning_rate: Positive | Literal["auto"] = "auto"
     init: Literal["labels", "random"] = "labels"
-    n_bases: int = 500
+    n_bases: PositiveInt = 500
     bases: Literal["random", "kmeans"] = "random"
-    penalty: float = 0.01
-    random_state: RandomState = None
-    n_jobs: int | None = None
-    verbose: bool = False
-
-    objective_: Floats = field(init=False)
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        self._learner().check_parameters()
-
-    def _learner(self) -> KernelLogistic:
-        return KernelLogistic(self.n_bases, bases=self.bases, penalty=self.penalty)
+    penalty: Positive = 0.01
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
         label_sets = self._read_labels(labels, features)
@@ -136,10 +120,12 @@ class SePH(CrossModalHasher):
             codes = pack(H)
             fits = LabelFit(int(self.n_bits), FitContext(workers, int(rng.integers(2**63)), bar))
             targets = BlockTargets.in_memory(Targets(codes, rows.row_of_point, int(self.n_bits)), label_sets)
-            functions: dict[str, HashFunction] = {}
-            for name, matrix in bar.track(features.items(), "hash functions"):
-                functions[name] = fits.fit(self._learner(), in_one_block(matrix, name), targets, name)
-        self.hash_functions_, self._label_model = functions, fits.model(tuple(features))
+            learner = KernelLogistic(self.n_bases, bases=self.bases, penalty=self.penalty)
+            self.hash_functions_ = {
+                name: fits.fit(learner, in_one_block(matrix, name), targets, name)
+                for name, matrix in bar.track(features.items(), "hash functions")
+            }
+            self._label_model = fits.model(tuple(features))
         self.codes_ = dict.fromkeys(features, codes[rows.row_of_point])
 
     def _unify(self, features: dict[str, Features]) -> Array:
@@ -157,12 +143,9 @@ class Divergence:
     """SePH's objective and its gradient, over rows that stand for points or label sets."""
 
     def __init__(self, rows: LabelRows, alpha: float, workers: Workers) -> None:
-        self.rows = rows
-        self.alpha = alpha
-        self.workers = workers
+        self.rows, self.alpha, self.workers = rows, alpha, workers
         labels = rows.labels
-        self.n_points = labels.n_points
-        self.lists = labels.inverted_lists()
+        self.n_points, self.lists = labels.n_points, labels.inverted_lists()
         self.weights = rows.weights.astype(np.float32)
         total, self.entropy = _cosines(labels)
         if total <= 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -17,13 +17,12 @@ from dlfh._validation import Features, check_random_state, raise_if_not_finite
 from dlfh.codes import pack
 from dlfh.hashing.linear import LinearHash
 from dlfh.hashing.unit import UnitLinearHash, unit_rows
-from dlfh.methods.base import CrossModalHasher
-from dlfh.methods.info import MethodInfo
-from dlfh.methods.parameter_types import Fraction, NonNegative, Positive, PositiveInt, RandomState
+from dlfh.methods.method import Method, MethodInfo
+from dlfh.methods.parameter_types import Fraction, NonNegative, Positive, PositiveInt
 
 
-@dataclass(eq=False, repr=False)
-class SMFH(CrossModalHasher):
+@dataclass(eq=False, repr=False, kw_only=True)
+class SMFH(Method):
     """Supervised matrix factorization hashing (Liu, Ji, Wu and Hua, IJCAI 2016).
 
     Both modalities, with rows of length 1, are factorised as X_m = V U_m' with one non-negative V. V is smooth on the
@@ -61,8 +60,7 @@ class SMFH(CrossModalHasher):
         More is not better: codes deteriorate after about twenty iterations, and long ones diverge.
     tol : float, default 1e-3
         Relative to the objective.
-    random_state : int, numpy Generator or None
-    n_jobs, verbose
+    random_state, n_jobs, verbose
         As for `DLFH`.
 
     Attributes
@@ -93,13 +91,10 @@ class SMFH(CrossModalHasher):
         paper="Liu, Ji, Wu and Hua, IJCAI 2016",
         supervised=True,
         discrete=False,
-        protocols=("learned", "hashed"),
         complexity="n d² + T (n d c + s d² + d³), s points of the graph",
     )
     _saved_arrays = ("objective_",)
 
-    n_bits: int = 64
-    _: KW_ONLY
     modality_weight: Fraction = 0.5
     mu: Positive = 40.0
     alpha: NonNegative = 2.0
@@ -110,11 +105,6 @@ class SMFH(CrossModalHasher):
     stop: Literal["tolerance", "code"] = "tolerance"
     max_iter: PositiveInt = 15
     tol: NonNegative = 1e-3
-    random_state: RandomState = None
-    n_jobs: int | None = None
-    verbose: bool = False
-
-    objective_: Floats = field(init=False)
 
     @property
     def n_iter_(self) -> int:
