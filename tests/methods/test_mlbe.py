@@ -45,7 +45,7 @@ def test_log_posterior_never_decreases(
     priors: Any = {"bit_prior": bit_prior, "shape": shape, "rate": rate}
     with Workers(1) as workers:
         codes = start(similarities, n_bits, seed, "random" if seed % 2 else "spectral")
-        posterior = Posterior(similarities, labels, codes, workers, **priors)
+        posterior = Posterior(similarities, labels, codes, workers, MLBE(**priors))
         history = posterior.ascend(6, 0.0)
     assert np.all(np.diff(history) >= -1e-6 * np.maximum(np.abs(history[:-1]), 1))
 
@@ -53,7 +53,7 @@ def test_log_posterior_never_decreases(
 def test_log_posterior_equals_the_dense_formula() -> None:
     similarities, labels, _ = planted(0, 20, 4, 0.3)
     with Workers(1) as workers:
-        posterior = Posterior(similarities, labels, start(similarities, 4, 0, "random"), workers)
+        posterior = Posterior(similarities, labels, start(similarities, 4, 0, "random"), workers, MLBE())
 
         def dense_formula() -> float:
             U, V = (view.codes.astype(np.float64) for view in posterior.views)
@@ -80,7 +80,7 @@ def test_mlbe_recovers_planted_codes(seed: int, n_bits: int) -> None:
     with Workers(1) as workers:
         runs = []
         for restart in range(4):
-            posterior = Posterior(similarities, labels, start(similarities, n_bits, restart), workers)
+            posterior = Posterior(similarities, labels, start(similarities, n_bits, restart), workers, MLBE())
             runs.append((posterior.ascend(30, 1e-2)[-1], restart, posterior))
     _, _, best = max(runs)
     for view in best.views:

@@ -28,6 +28,9 @@ from dlfh.codes import by_word
 #: Label sets compared with all others to estimate the share of similar pairs; with fewer sets it is exact.
 _SETS_FOR_SHARE = 4096
 
+#: Range of bits to which an update is restricted.
+Bits = tuple[int, int] | None
+
 
 @dataclass(frozen=True)
 class LabelRows:
@@ -132,17 +135,9 @@ class LabelRows:
         """Count pairs of two modalities' points by (dissimilar or similar, Hamming distance), shape (2, n_bits + 1)."""
         a, b = modalities
         columns = Columns.gather(self, [np.arange(len(self))], [self.weights_in(b)], [codes[b]])
-        count_block = functools.partial(
-            _kernels.count_pairs,
-            codes[a].view(np.uint64),
-            self.set_of_row,
-            self.weights_in(a),
-            self.labels.lists,
-            by_word(columns.codes),
-            columns.weights,
-            columns.lists,
-            n_bits,
-        )
+        rows = codes[a].view(np.uint64), self.set_of_row, self.weights_in(a), self.labels.lists
+        others = by_word(columns.codes), columns.weights, columns.lists
+        count_block = functools.partial(_kernels.count_pairs, *rows, *others, n_bits)
         block = workers.even_block(len(self), len(columns.weights))
         counts = np.sum(workers.map_blocks(count_block, len(self), block), axis=0)
         return pair_weight(self.pair_weights, a, b) * counts
@@ -187,49 +182,24 @@ def _masks(codes: Codes, n_bits: int) -> npt.NDArray[np.int8]:
 
 
 def update(
-    model: LatentFactorModel,
-    codes: Codes,
-    rows: LabelRows,
-    columns: Columns,
-    workers: Workers,
-    bits: tuple[int, int] | None = None,
+    model: LatentFactorModel, codes: Codes, rows: LabelRows, columns: Columns, workers: Workers, bits: Bits = None
 ) -> int:
     """Update one modality's codes in place, by eq. (3) or (5), and return the number of flips.
 
-    ``codes`` and ``columns.codes`` are padded to whole words. ``bits`` restricts the update to a range of bits.
+    ``codes`` and ``columns.codes`` are padded to whole words.
     """
     first_bit, last_bit = bits or (0, model.n_bits)
-    update_block = functools.partial(
-        _kernels.update_rows,
-        codes,
-        codes.view(np.uint64),
-        rows.set_of_row,
-        rows.labels.lists,
-        (by_word(columns.codes), _masks(columns.codes, model.n_bits), columns.weights),
-        columns.lists,
-        model.tables,
-        first_bit,
-        last_bit,
-    )
+    own = codes, codes.view(np.uint64), rows.set_of_row, rows.labels.lists
+    others = (by_word(columns.codes), _masks(columns.codes, model.n_bits), columns.weights), columns.lists
+    update_block = functools.partial(_kernels.update_rows, *own, *others, model.tables, first_bit, last_bit)
     row_cost = len(columns.weights) * (last_bit - first_bit) / 4
     flips = workers.map_blocks(update_block, len(rows), workers.even_block(len(rows), row_cost))
     return sum(int(block) for block in flips)
 
 
-def update_shared(model: LatentFactorModel, codes: Codes, rows: LabelRows, bits: tuple[int, int] | None = None) -> int:
+def update_shared(model: LatentFactorModel, codes: Codes, rows: LabelRows, bits: Bits = None) -> int:
     """Update one code shared by the modalities in place, row after row, against all other rows."""
-    first_bit, last_bit = bits or (0, model.n_bits)
-    flips: int = _kernels.update_shared_rows(
-        codes,
-        codes.view(np.uint64),
-        rows.set_of_row,
-        rows.weights,
-        rows.labels.lists,
-        by_word(codes),
-        _masks(codes, model.n_bits),
-        rows.labels.inverted_lists(rows.set_of_row),
-        model.tables,
-        first_bit,
-        last_bit,
-    )
+    own = codes, codes.view(np.uint64), rows.set_of_row, rows.weights, rows.labels.lists
+    others = by_word(codes), _masks(codes, model.n_bits), rows.labels.inverted_lists(rows.set_of_row)
+    flips: int = _kernels.update_shared_rows(*own, *others, model.tables, *(bits or (0, model.n_bits)))
     return flips

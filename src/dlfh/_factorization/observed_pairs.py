@@ -89,19 +89,9 @@ class ObservedPairs:
                 columns.append(codes[b] if whole else codes[b][chosen])
                 weights.append(np.full(len(chosen), pair_weight(self.pair_weights, modality, b), np.int32))
         S = sp.csr_array(blocks[0] if len(blocks) == 1 else sp.hstack(blocks, format="csr"))
-        column_codes = np.concatenate(columns)
-        update = functools.partial(
-            _kernels.update_observed_rows,
-            codes[modality],
-            codes[modality].view(np.uint64),
-            _pairs(S),
-            np.concatenate(weights),
-            column_codes,
-            column_codes.view(np.uint64),
-            model.tables,
-            0,
-            model.n_bits,
-        )
+        own, others = codes[modality], np.concatenate(columns)
+        rows = own, own.view(np.uint64), _pairs(S), np.concatenate(weights), others, others.view(np.uint64)
+        update = functools.partial(_kernels.update_observed_rows, *rows, model.tables, 0, model.n_bits)
         cost = max(S.nnz, 1) / len(self) * model.n_bits
         return sum(workers.map_blocks(update, len(self), workers.even_block(len(self), cost)))
 

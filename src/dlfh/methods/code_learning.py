@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -99,7 +99,7 @@ class CodeLearning:
         """Learn codes in this process; return them, and the label-set codes where the rows have labels."""
         sample_size = self.sample_size(supervision)
         max_iter = self._max_iter(sample_size)
-        likelihood = self.likelihood(supervision.similar_share)
+        likelihood = self.likelihood(supervision)
         learned = factorize(
             likelihood,
             supervision,
@@ -133,7 +133,7 @@ class CodeLearning:
         size = self._n_samples(parts.n_points, parts.n_sets)
         max_iter = self._max_iter(size)
         learned = factorize_partitioned(
-            self.likelihood(parts.similar_share),
+            self.likelihood(parts),
             parts,
             self.n_codes,
             max_iter=max_iter,
@@ -143,15 +143,12 @@ class CodeLearning:
         )
         return learned, by_block
 
-    def likelihood(self, similar_share: Callable[[int], float]) -> LatentFactorModel:
-        """Return the likelihood of section 3.1, balanced or as in the paper.
-
-        similar_share: Returns the share of similar pairs, given the number of modalities.
-        """
+    def likelihood(self, supervision: LabelRows | ObservedPairs | PartitionedLabels) -> LatentFactorModel:
+        """Return the likelihood of section 3.1, balanced or as in the paper."""
         n_bits, scale, step = int(self.model.n_bits), float(self.model.scale), self.model.step
         if not self.model.balance:
             return LatentFactorModel(n_bits, scale, step)
-        return LatentFactorModel.balanced(n_bits, scale, step, similar_share(self.n_modalities))
+        return LatentFactorModel.balanced(n_bits, scale, step, supervision.similar_share(self.n_modalities))
 
     def sample_size(self, supervision: LabelRows | ObservedPairs) -> int | None:
         """Return the number of points sampled for each update; None for the full solver."""

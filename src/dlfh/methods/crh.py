@@ -293,6 +293,6 @@ class _Learner:
             if number == 0:
                 u, v, _ = top_pair(self.pairs.cross(x, y))
             else:
-                drawn = [self.rng.standard_normal(points.shape[1]) for points in (x, y)]
+                drawn = [self.rng.standard_normal((points.shape[1],)) for points in (x, y)]
                 u, v = (vector / np.sqrt(vector @ vector) for vector in drawn)
             yield min(((length * u, length * v) for length in _LENGTHS), key=self.problem.objective)

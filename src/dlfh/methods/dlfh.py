@@ -416,12 +416,7 @@ class DLFH(Method):
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
             learning = CodeLearning(self, names)
             grown, row_of_point = label_codes.extended(
-                labels,
-                learning.pair_weights,
-                rng,
-                workers,
-                lambda rows: learning.likelihood(rows.similar_share),
-                learning.sample_size,
+                labels, learning.pair_weights, rng, workers, learning.likelihood, learning.sample_size
             )
             codes = {name: grown.codes[index if len(grown.codes) > 1 else 0] for index, name in enumerate(names)}
             rows, n_bits = grown.sets.rows(), int(self.n_bits)

@@ -159,29 +159,18 @@ def _least_squares(gram: Floats, right: Floats) -> Floats:
     return vectors[:, keep] @ ((vectors[:, keep].T @ right) / values[keep, None])
 
 
+Anchors = tuple[Signs, sp.csr_array]
+
+
 def sweep(
-    B: Signs,
-    P: Floats,
-    chunk: LabelRows,
-    anchors: tuple[Signs, sp.csr_array],
-    workers: Workers,
-    *,
-    scale: float,
-    theta: float,
+    B: Signs, P: Floats, chunk: LabelRows, anchors: Anchors, workers: Workers, *, scale: float, theta: float
 ) -> None:
     """Update all bits of all rows of B in place, against the codes and labels of anchors."""
-    codes, labels = anchors
     c = B.shape[1]
-    update = functools.partial(
-        _kernels.update_anchored_rows,
-        B,
-        chunk.set_of_row,
-        np.ascontiguousarray((chunk.labels.rows() @ labels.T).toarray() > 0, np.uint8),
-        np.ascontiguousarray(codes.T),
-        # Theta is the scale times an integer, so sigma takes 2 c + 1 values.
-        np.rint(_kernels.ONE * expit(scale * np.arange(-c, c + 1))).astype(np.int32),
-        scale,
-        np.ascontiguousarray(2 * theta * (chunk.indicator @ P.T)),
-        2 * theta * (P @ P.T),
-    )
+    codes, similar = np.ascontiguousarray(anchors[0].T), (chunk.labels.rows() @ anchors[1].T).toarray() > 0
+    # Theta is the scale times an integer, so sigma takes 2 c + 1 values.
+    sigmas = np.rint(_kernels.ONE * expit(scale * np.arange(-c, c + 1))).astype(np.int32)
+    likelihood = np.ascontiguousarray(similar, np.uint8), codes, sigmas, scale
+    prediction = np.ascontiguousarray(2 * theta * (chunk.indicator @ P.T)), 2 * theta * (P @ P.T)
+    update = functools.partial(_kernels.update_anchored_rows, B, chunk.set_of_row, *likelihood, *prediction)
     workers.map_blocks(update, len(B), _ROWS)

@@ -94,12 +94,7 @@ def sums_from_parts(
             raise ValueError("its hash functions do not match its sums")
         feature_map, n_targets = learner.map_of(functions[name]), functions[name].n_bits + n_labels
         d = len(getattr(feature_map, "bases", np.empty(functions[name].n_features)))
-        shapes: dict[str, tuple[int, ...]] = {
-            "mean": (d,),
-            "gram": (d, d),
-            "cross": (d, n_targets),
-            "target_mean": (n_targets,),
-        }
-        parts = {key: check_array(arrays, f"sums/{name}/{key}", np.float64, shapes[key]) for key in _ARRAYS}
+        shapes = zip(_ARRAYS, ((d,), (d, d), (d, n_targets), (n_targets,)), strict=True)
+        parts = {key: check_array(arrays, f"sums/{name}/{key}", np.float64, shape) for key, shape in shapes}
         sums[name] = Moments(n_points, rounding=rounding, after_products=after, **parts)
     return sums

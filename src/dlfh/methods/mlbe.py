@@ -128,15 +128,8 @@ class MLBE(Method):
             seed = int(rng.integers(2**63))
             kernels = [fit_kernel(matrix[chosen], n_train, seed, name) for name, matrix in features.items()]
             similarities = [_similarities(kernel) for kernel in kernels]
-            posterior = Posterior(
-                similarities,
-                label_sets.take(chosen),
-                start_codes(similarities, int(self.n_bits), str(self.init), rng),
-                workers,
-                bit_prior=float(self.bit_prior),
-                shape=float(self.shape),
-                rate=float(self.rate),
-            )
+            codes = start_codes(similarities, int(self.n_bits), str(self.init), rng)
+            posterior = Posterior(similarities, label_sets.take(chosen), codes, workers, self)
             self.objective_ = posterior.ascend(int(self.max_iter), float(self.tol), bar)
             start = rng.choice(np.array([-1, 1], np.int8), int(self.n_bits))
             self.codes_, self.hash_functions_ = {}, {}
@@ -146,9 +139,9 @@ class MLBE(Method):
                     function = KernelHash(kernel, view.posterior_mean(), np.zeros(len(view.W)), is_logistic=False)
                 else:
                     function = LatentBinaryHash(kernel, view.embedded, start, 1 / view.theta, posterior.log_prior)
-                codes = pack(view.codes) if n_train == n_points else function.encode(matrix, name, workers)
-                codes[chosen] = pack(view.codes)
-                self.codes_[name], self.hash_functions_[name] = codes, function
+                packed = pack(view.codes) if n_train == n_points else function.encode(matrix, name, workers)
+                packed[chosen] = pack(view.codes)
+                self.codes_[name], self.hash_functions_[name] = packed, function
 
 
 def _similarities(kernel: RBFMap) -> Singles:
@@ -228,23 +221,16 @@ class Posterior:
     similarities (n, n): Similarities within each modality.
     labels: Points that share a label are similar across modalities.
     codes (n, n_bits): Initial codes of -1 and +1, updated in place.
+    model: Its priors apply.
     """
 
     def __init__(
-        self,
-        similarities: list[Singles],
-        labels: LabelSets,
-        codes: list[Bits],
-        workers: Workers,
-        *,
-        bit_prior: float = 0.5,
-        shape: float = 1.0,
-        rate: float = 1.0,
+        self, similarities: list[Singles], labels: LabelSets, codes: list[Bits], workers: Workers, model: MLBE
     ) -> None:
         self.n_points, self.n_bits = codes[0].shape
         self.labels, self.workers = labels, workers
-        self.shape, self.rate = shape, rate
-        self.prior, self.log_prior = bit_prior, float(np.log(bit_prior / (1 - bit_prior)))
+        self.shape, self.rate, self.prior = float(model.shape), float(model.rate), float(model.bit_prior)
+        self.log_prior = float(np.log(self.prior / (1 - self.prior)))
         self.lists = labels.inverted_lists()
         self.views = [
             _View(S, _sum_of_squares(S), U, np.eye(self.n_bits) / self.n_bits)
@@ -291,19 +277,9 @@ class Posterior:
         np.add.at(set_sums, labels.set_of_point, other.codes)
         t = np.arange(-K, K + 1)
         slopes = np.logaddexp(0, self.link * (t + 1)) - np.logaddexp(0, self.link * (t - 1))
-        _kernels.update_latent_bits(
-            view.S,
-            view.codes,
-            view.W,
-            view.embedded,
-            view.gram,
-            np.ascontiguousarray(other.codes.T),
-            labels.set_of_point,
-            labels.lists,
-            self.lists,
-            set_sums,
-            (1 / view.theta, self.link, slopes, self.log_prior),
-        )
+        own = view.S, view.codes, view.W, view.embedded, view.gram
+        others = np.ascontiguousarray(other.codes.T), labels.set_of_point, labels.lists, self.lists, set_sums
+        _kernels.update_latent_bits(*own, *others, (1 / view.theta, self.link, slopes, self.log_prior))
         view.refresh()
 
     def _link_terms(self) -> tuple[Floats, Floats, Floats]:

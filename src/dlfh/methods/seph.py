@@ -166,18 +166,8 @@ class Divergence:
             last = min(first + self.block, n_rows)
             products = single[first:last] @ single.T
             pull, push = np.empty_like(products), products  # each product is read before it is overwritten
-            fill = functools.partial(
-                _kernels.pull_and_push,
-                products,
-                norms,
-                self.rows.set_of_row,
-                self.weights,
-                labels.lists,
-                self.lists,
-                self.unit,
-                first,
-                (pull, push),
-            )
+            rows = self.rows.set_of_row, self.weights, labels.lists, self.lists
+            fill = functools.partial(_kernels.pull_and_push, products, norms, *rows, self.unit, first, (pull, push))
             sums = self.workers.map_blocks(fill, last - first, _ROWS)
             total += sum(part[0] for part in sums)
             log_total += sum(part[1] for part in sums)
