@@ -82,12 +82,13 @@ class LabelSets:
         """Group points, given by their labels, into distinct label sets."""
         first, set_of_point = _distinct_rows(starts, flat, n_labels)
         points = cls(names, n_labels, starts, flat, set_of_point, np.ones(len(starts) - 1, np.int64))
-        counts = np.bincount(set_of_point, minlength=len(first)).astype(np.int64)
-        return replace(points.select(first), set_of_point=set_of_point, counts=counts)
+        return points._regrouped(first, set_of_point)
 
     def take(self, points: Integers) -> LabelSets:
         """Return the label sets of the given points."""
-        sets, set_of_point = np.unique(self.set_of_point[points], return_inverse=True)
+        return self._regrouped(*np.unique(self.set_of_point[points], return_inverse=True))
+
+    def _regrouped(self, sets: Integers, set_of_point: Integers) -> LabelSets:
         counts = np.bincount(set_of_point, minlength=len(sets)).astype(np.int64)
         return replace(self.select(sets), set_of_point=set_of_point.astype(np.int64), counts=counts)
 
@@ -96,13 +97,10 @@ class LabelSets:
         return sp.csr_array((np.ones(len(self.labels)), self.labels, self.starts), shape=(self.n_sets, self.n_labels))
 
     def unit_rows(self) -> sp.csr_array:
-        """Return the sets as rows of unit length, shape (n_sets, n_labels), whose products are cosines.
-
-        The empty set is a row of zeros.
-        """
-        lengths = np.diff(self.starts)
-        values = np.repeat(1 / np.sqrt(np.maximum(lengths, 1)), lengths)
-        return sp.csr_array((values, self.labels, self.starts), shape=(self.n_sets, self.n_labels))
+        """Return the sets as rows of unit length, whose products are cosines; the empty set is a row of zeros."""
+        rows, lengths = self.rows(), np.diff(self.starts)
+        rows.data /= np.sqrt(np.repeat(lengths, lengths))
+        return rows
 
     def unit_rows_of_points(self) -> sp.csr_array:
         """Return the label set of each point as a row of unit length, shape (n_points, n_labels)."""
@@ -238,29 +236,24 @@ def _read(labels: Any, name: str) -> tuple[tuple[Any, ...] | None, int, Integers
     """Return names, number of labels, and the labels of each point in CSR form."""
     if sp.issparse(labels):
         return _read_sparse(labels, name)
-    if isinstance(labels, np.matrix):
-        labels = np.asarray(labels)
     if isinstance(labels, np.ma.MaskedArray):
         raise InputError(
             f"{name} is a masked array, which is not supported; use [] or a row of zeros for points without labels"
         )
-    if not isinstance(labels, np.ndarray):
-        if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
-            raise InputError(
-                f"{name} must be an indicator matrix, class ids or lists of labels, got {type(labels).__name__}"
-            )
-        if hasattr(labels, "__array__"):  # pandas and the like
-            labels = np.asarray(labels)
-        else:
-            labels = list(labels)
-            if not all(_is_scalar(label) for label in labels):
-                return _read_lists(labels, name)
-            _sorted_names(set(labels), name)
-            labels = np.asarray(labels)
+    if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
+        raise InputError(
+            f"{name} must be an indicator matrix, class ids or lists of labels, got {type(labels).__name__}"
+        )
+    if not hasattr(labels, "__array__"):
+        labels = list(labels)
+        if not all(map(_is_scalar, labels)):
+            return _read_lists(labels, name)
+        _sorted_names(set(labels), name)
+    labels = np.asarray(labels)
     if labels.size == 0:
         raise InputError(f"{name} is empty")
     if labels.ndim == 1:
-        if labels.dtype == object and not all(_is_scalar(label) for label in labels):
+        if labels.dtype == object and not all(map(_is_scalar, labels)):
             return _read_lists(list(labels), name)
         return _read_classes(labels, name)
     if labels.ndim == 2:
@@ -302,11 +295,9 @@ def _read_indicator(labels: Array, name: str) -> tuple[None, int, Integers, Labe
 
 
 def _read_classes(labels: Array, name: str) -> tuple[tuple[Any, ...], int, Integers, Labels]:
-    if labels.dtype.kind == "f" and not np.all(np.isfinite(labels) & (labels == np.floor(labels))):
-        bad = int(np.flatnonzero(~(np.isfinite(labels) & (labels == np.floor(labels))))[0])
-        raise InputError(
-            f"{name} is one-dimensional and must contain integer class ids, found {labels[bad].item()!r} in row {bad}"
-        )
+    if labels.dtype.kind == "f" and len(wrong := np.flatnonzero(~np.isfinite(labels) | (labels != np.floor(labels)))):
+        bad = f"found {labels[wrong[0]].item()!r} in row {wrong[0]}"
+        raise InputError(f"{name} is one-dimensional and must contain integer class ids, {bad}")
     if labels.dtype.kind in "biufUS":
         distinct, numbers = np.unique(labels, return_inverse=True)
         names = tuple(distinct.tolist())
@@ -318,13 +309,12 @@ def _read_classes(labels: Array, name: str) -> tuple[tuple[Any, ...], int, Integ
 
 
 def _read_lists(labels: list[Any], name: str) -> tuple[tuple[Any, ...], int, Integers, Labels]:
-    rows: list[Sequence[Any]] = []
     for row, entry in enumerate(labels):
         if _is_scalar(entry) or not isinstance(entry, Iterable):
             raise InputError(
                 f"{name} contains lists of labels, but row {row} is {entry!r}; use [] for a point without labels"
             )
-        rows.append(list(entry))
+    rows = [list(entry) for entry in labels]
     lengths = {len(row) for row in rows}
     try:
         vocabulary = {label for row in rows for label in row}
@@ -347,12 +337,9 @@ def _sorted_names(vocabulary: set[Any], name: str) -> tuple[Any, ...]:
     try:
         return tuple(sorted(vocabulary))
     except TypeError:
-        raise InputError(f"{name} mixes strings and numbers: {_example_of_mixture(vocabulary)}") from None
-
-
-def _example_of_mixture(labels: Iterable[Any]) -> str:
-    by_type = {type(label).__name__: label for label in labels}
-    return " and ".join(repr(label) for label in list(by_type.values())[:2])
+        by_type = {type(label): label for label in vocabulary}
+        examples = " and ".join(map(repr, list(by_type.values())[:2]))
+        raise InputError(f"{name} mixes strings and numbers: {examples}") from None
 
 
 def _distinct_rows(starts: Integers, flat: npt.NDArray[np.int32], n_labels: int) -> tuple[Integers, Integers]:

@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 from dlfh._validation import is_integer, shown
@@ -43,15 +43,12 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
     return available_cores() if n_jobs == -1 else int(n_jobs)
 
 
-class Workers:
+class Workers(AbstractContextManager["Workers"]):
     """Threads that run a function over blocks of rows."""
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self.n_jobs = resolve_n_jobs(n_jobs)
         self._pool: ThreadPoolExecutor | None = None
-
-    def __enter__(self) -> Workers:
-        return self
 
     def __exit__(self, *_: object) -> None:
         if self._pool is not None:

@@ -69,10 +69,7 @@ def rows_from_parts(called: str, parts: Mapping[str, Any], shape: Any, layout: s
 
 
 def _made(layout: str, parts: tuple[Any, ...], shape: Shape) -> Any:
-    if layout == "coo":
-        return sp.coo_array((parts[0], parts[1:]), shape=shape)
-    make = {"csr": sp.csr_array, "csc": sp.csc_array, "bsr": sp.bsr_array, "dia": sp.dia_array}[layout]
-    return make(parts, shape=shape)
+    return getattr(sp, f"{layout}_array")((parts[0], parts[1:]) if layout == "coo" else parts, shape=shape)
 
 
 def _checked_parts(called: str, shape: Shape, layout: str, parts: list[Array]) -> tuple[Any, ...]:

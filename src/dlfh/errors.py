@@ -21,11 +21,8 @@ class DLFHError(Exception):
 
     def __str__(self) -> str:
         message = super().__str__()
-        return message if message.isprintable() else "".join(map(_printable, message))
-
-
-def _printable(letter: str) -> str:
-    return letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        escaped = (letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in message)
+        return message if message.isprintable() else "".join(escaped)
 
 
 class InputError(DLFHError, ValueError):

@@ -18,8 +18,7 @@ import dlfh.hashing
 import dlfh.methods
 from dlfh import DLFH, Encoder, InputError, ModelError, load
 from dlfh._parameters import Parameterized
-from dlfh._persistence.json_values import parameters_from_json, parameters_to_json
-from dlfh._persistence.registry import Registered, Registry
+from dlfh._persistence.registry import Registered, Registry, parameters_from_json, parameters_to_json
 from dlfh.datasets import Paired
 from dlfh.features import BagOfWords, Featurizer
 from dlfh.hashing import Deep, HashFunction, HashLearner, KernelLogistic, KernelRidge, LinearRidge

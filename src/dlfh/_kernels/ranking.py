@@ -33,7 +33,6 @@ def rank_by_distance(query_words, item_words, n_bits, places, sizes):
     """
     n_items = item_words.shape[1]
     part = n_items // 4
-    a, b, c, d = 0, part, 2 * part, 3 * part
     distances = np.empty(n_items, np.uint16)
     counts = np.empty((4, n_bits + 1), np.uint32)
     for i in range(query_words.shape[0]):
@@ -42,10 +41,8 @@ def rank_by_distance(query_words, item_words, n_bits, places, sizes):
             for p in range(4):
                 counts[p, h] = 0
         for t in range(part):
-            counts[0, distances[a + t]] += 1
-            counts[1, distances[b + t]] += 1
-            counts[2, distances[c + t]] += 1
-            counts[3, distances[d + t]] += 1
+            for p in range(4):
+                counts[p, distances[p * part + t]] += 1
         for j in range(4 * part, n_items):
             counts[3, distances[j]] += 1
         place = 0
@@ -55,10 +52,8 @@ def rank_by_distance(query_words, item_words, n_bits, places, sizes):
                 place, counts[p, h] = place + counts[p, h], place
             sizes[i, h] = place - first
         for t in range(part):
-            _take_place(counts, 0, distances, places[i], a + t)
-            _take_place(counts, 1, distances, places[i], b + t)
-            _take_place(counts, 2, distances, places[i], c + t)
-            _take_place(counts, 3, distances, places[i], d + t)
+            for p in range(4):
+                _take_place(counts, p, distances, places[i], p * part + t)
         for j in range(4 * part, n_items):
             _take_place(counts, 3, distances, places[i], j)
 

@@ -1,4 +1,4 @@
-"""Atomic replacement of files, durable folders and advisory locks."""
+"""Atomic replacement of files, durable folders, advisory locks and format versions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import re
 import secrets
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
-from typing import IO, Self
+from typing import IO
 
 from dlfh._limits import check_limit
+from dlfh._validation import shown
 
 try:
     import fcntl
@@ -30,11 +32,8 @@ def replace_file(target: Path, parts: Iterable[bytes | memoryview], *, overwrite
     """
     temporary = target.parent / f".saving-{secrets.token_hex(8)}.dlfh"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    created = False
     try:
-        descriptor = os.open(temporary, flags, 0o666)  # the umask applies
-        created = True
-        with os.fdopen(descriptor, "wb") as file:
+        with os.fdopen(os.open(temporary, flags, 0o666), "wb") as file:  # the umask applies
             for part in parts:
                 file.write(part)
             file.flush()
@@ -44,9 +43,8 @@ def replace_file(target: Path, parts: Iterable[bytes | memoryview], *, overwrite
         else:
             _rename_to_free_name(temporary, target)
     except BaseException as error:
-        if created:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
             error.filename, error.filename2 = str(target), None  # the caller does not know the temporary file
         raise
@@ -108,29 +106,24 @@ def remove_leftovers(folder: Path, names: re.Pattern[str] = _TEMPORARY, keep: It
 def create_folder(path: Path) -> Iterator[None]:
     """Create a folder and its parents durably; if the block fails, remove the new folders that are still empty."""
     created: list[Path] = []
+    target = path.absolute()
+    missing = [] if target.is_dir() else [target, *takewhile(lambda folder: not folder.exists(), target.parents)]
     try:
-        _create_folder(path.absolute(), created)
+        for folder in reversed(missing):
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                if not folder.is_dir():
+                    raise
+                continue
+            created.append(folder)
+            sync_folder(folder.parent)
         yield
     except BaseException:
         with suppress(OSError):  # no longer empty
             for folder in reversed(created):
                 folder.rmdir()
         raise
-
-
-def _create_folder(path: Path, created: list[Path]) -> None:
-    if path.is_dir():
-        return
-    if not path.parent.exists():
-        _create_folder(path.parent, created)
-    try:
-        path.mkdir()
-    except FileExistsError:
-        if not path.is_dir():
-            raise
-        return
-    created.append(path)
-    sync_folder(path.parent)
 
 
 def sync_folder(path: Path) -> None:
@@ -143,7 +136,7 @@ def sync_folder(path: Path) -> None:
             os.close(folder)
 
 
-class Lock:
+class Lock(AbstractContextManager["Lock"]):
     """A locked file. Closing it, or losing the last reference to it, releases the lock."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -152,9 +145,6 @@ class Lock:
     def close(self) -> None:
         with suppress(OSError):  # nothing was written, and the lock is released even if closing fails
             self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -217,3 +207,15 @@ def identity_of(file: IO[bytes] | Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return status.st_dev, status.st_ino
+
+
+def version_problem(version: object, newest: int) -> str | None:
+    """Return why files of a format version cannot be read, as a predicate; None if they can.
+
+    Versions are counted from 1. ``newest`` is the version that this library writes; it reads all up to that.
+    """
+    if type(version) is not int or version < 1:  # True is an int, too
+        return f"is damaged: its format version is {shown(version)}"
+    if version > newest:
+        return f"has format version {shown(version)}, but this version of dlfh reads up to {newest}: upgrade dlfh"
+    return None

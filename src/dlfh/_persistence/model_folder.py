@@ -22,8 +22,14 @@ import safetensors
 import safetensors.numpy
 
 from dlfh._arrays import Array
-from dlfh._persistence.files import create_folder, exclusive, read_regular, remove_leftovers, replace_file
-from dlfh._persistence.format_version import version_problem
+from dlfh._persistence.files import (
+    create_folder,
+    exclusive,
+    read_regular,
+    remove_leftovers,
+    replace_file,
+    version_problem,
+)
 from dlfh.errors import ModelError
 
 #: Incremented when older versions cannot read new files.

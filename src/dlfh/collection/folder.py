@@ -14,8 +14,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dlfh._persistence.files import create_folder, exclusive, read_regular, replace_file, sync_folder, try_lock
-from dlfh._persistence.format_version import version_problem
+from dlfh._persistence.files import (
+    create_folder,
+    exclusive,
+    read_regular,
+    replace_file,
+    sync_folder,
+    try_lock,
+    version_problem,
+)
 from dlfh._persistence.model_folder import holds_model
 from dlfh.errors import InputError, ModelError, StorageError
 from dlfh.index import Index

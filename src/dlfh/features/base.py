@@ -16,8 +16,7 @@ import numpy as np
 
 from dlfh._arrays import Array, Integers
 from dlfh._parameters import Parameterized
-from dlfh._persistence.json_values import parameters_from_json, parameters_to_json
-from dlfh._persistence.registry import Registered, Registry
+from dlfh._persistence.registry import Registered, Registry, parameters_from_json, parameters_to_json
 from dlfh._validation import Features, check_flag
 from dlfh.errors import InputError, ModelError, NotFittedError
 

@@ -11,8 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dlfh._persistence.files import read_regular, replace_file
-from dlfh._persistence.format_version import version_problem
+from dlfh._persistence.files import read_regular, replace_file, version_problem
 from dlfh._validation import check_integer
 from dlfh.errors import InputError, StorageError
 from dlfh.index.batch import MAX_BITS, check_modalities

@@ -18,9 +18,8 @@ from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers, blas_threads, resolve_n_jobs
 from dlfh._parameters import Parameterized
-from dlfh._persistence.json_values import parameters_from_json, parameters_to_json
 from dlfh._persistence.model_folder import with_prefix, write_model
-from dlfh._persistence.registry import Registered, Registry
+from dlfh._persistence.registry import Registered, Registry, parameters_from_json, parameters_to_json
 from dlfh._probabilities.model import LabelModel, PendingLabels
 from dlfh._probabilities.scores import MATCHES
 from dlfh._validation import (

@@ -16,8 +16,8 @@ from dlfh._labels import LabelSets
 from dlfh._mathematics.moments import Moments
 from dlfh._mathematics.targets import BlockTargets, LabelledTargets, RealTargets, Targets
 from dlfh._parallel import Workers, blas_threads
-from dlfh._persistence.json_values import parameters_from_json, values_to_json
 from dlfh._persistence.model_folder import with_prefix
+from dlfh._persistence.registry import parameters_from_json, values_to_json
 from dlfh._probabilities.fit import LabelFit
 from dlfh._progress import progress
 from dlfh._validation import Features, check_random_state

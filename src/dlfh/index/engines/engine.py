@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from dlfh._arrays import Codes, Floats, Integers, Mask
-from dlfh._persistence.format_version import version_problem
+from dlfh._persistence.files import version_problem
 from dlfh._validation import check_integer, shown
 from dlfh.codes import as_words, n_bytes
 from dlfh.errors import InputError, StorageError
