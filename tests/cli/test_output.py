@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from dlfh.cli.app import main
-from dlfh.cli.output import print_json, print_problems, print_table, write_problems
+from dlfh.cli.options import OutputOptions
+from dlfh.cli.output import print_json, print_problems, print_table
 from dlfh.datasets.problem import Problem
 from tests.test_terminal import has_controls
 
@@ -40,7 +41,7 @@ def test_errors_that_name_a_path_contain_no_control_characters(capsys: pytest.Ca
 def test_lists_of_problems_accept_any_file_name(tmp_path: Path) -> None:
     """File names need not be valid text."""
     problem = Problem("photo-\udcff.png", NASTY, "no image")
-    write_problems([problem], tmp_path / "left.jsonl")
+    OutputOptions(tmp_path / "left.jsonl", as_json=True).report("", {}, [problem])
     written = (tmp_path / "left.jsonl").read_text()
     assert json.loads(written) == {"where": "photo-\udcff.png", "skipped": NASTY, "reason": "no image"}
     assert not has_controls(written)

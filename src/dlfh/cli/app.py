@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import warnings
@@ -23,26 +24,15 @@ from dlfh.errors import DLFHError
 #: Exit codes for invalid input or usage, and for an interrupt (128 + SIGINT, as in shells).
 _INVALID_INPUT, _INTERRUPTED = 2, 130
 
-#: Commands, and the module of each.
-COMMANDS = {
-    "build": "build",
-    "search": "search",
-    "suggest": "suggest",
-    "serve": "serve",
-    "add": "update",
-    "remove": "update",
-    "sync": "update",
-    "copy": "copy",
-    "export": "copy",
-    "info": "info",
-    "evaluate": "evaluate",
-    "fit": "build",
-    "encode": "encode",
-    "tune": "tune",
-    "bench": "bench",
-    "methods": "methods",
-    "cite": "methods",
-}
+#: Commands, in the order of the help.
+COMMANDS = (
+    *("build", "search", "suggest", "serve", "add", "remove", "sync", "copy", "export", "info", "evaluate"),
+    *("fit", "encode", "tune", "bench", "methods", "cite"),
+)
+#: Modules of commands that share one; the others are in the module of their name.
+_MODULES = {"fit": "build", "add": "update", "remove": "update", "sync": "update", "export": "copy", "cite": "methods"}
+#: Between paragraphs, and before each example and each term that is explained, in the help of a command.
+_BREAK = re.compile(r"\n\n|\n *(?=\$ |\[b\])")
 
 
 def make_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
@@ -58,8 +48,8 @@ def make_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
     )
     app.callback()(with_options(root))
     for name in names:
-        command = getattr(import_module(f"dlfh.cli.{COMMANDS[name]}"), name)
-        paragraphs = command.__doc__.split("\n\n")  # joined lines are wrapped to the width of the terminal
+        command = getattr(import_module(f"dlfh.cli.{_MODULES.get(name, name)}"), name)
+        paragraphs = _BREAK.split(command.__doc__)  # joined lines are wrapped to the width of the terminal
         app.command(name, help="\n\n".join(" ".join(text.split()) for text in paragraphs))(with_options(command))
     return app
 

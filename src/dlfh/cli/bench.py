@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from dlfh._terminal import plain, plain_lines
-from dlfh.cli.options import Quiet, argument, changed_options, flag, option, parse_pairs
+from dlfh.cli.options import Quiet, argument, check_applicable, option, parse_pairs
 from dlfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -111,48 +111,31 @@ def bench(
     An interrupted run continues where it stopped when it is started again.
 
     [b]map[/b]: accuracy by method, code length, direction and protocol (Table 1 of the DLFH paper).
-
     [b]time[/b]: training time by method and number of points (Table 2).
-
     [b]convergence[/b]: objective and MAP by iteration, full and stochastic (Figure 1).
-
     [b]sensitivity[/b]: MAP against λ and m (Figure 2).
-
     [b]curves[/b]: precision-recall and top-N precision curves.
-
     [b]paper[/b]: all of these in one report.
-
     [b]rank[/b]: mean ranks over several reports, with Friedman's test and Nemenyi's critical difference.
-
     [b]splits[/b]: the query rows of each seed, with checksums of the data, so that others can repeat an experiment.
 
     [b]Examples[/b]
-
     $ dlfh bench paper icons
-
     $ dlfh bench map icons --methods DLFH,CCAITQ,SCM --bits 16,32
-
     $ dlfh bench time generated:nus-wide --points 20000 --cell-minutes 5
-
     $ dlfh bench convergence wiki --file wiki.mat
-
     $ dlfh bench sensitivity iapr-tc12 --file iapr_tc12.npz --seeds 3
-
     $ dlfh bench curves my-data.npz --bits 64
-
     $ dlfh bench map wiki --file wiki.mat --methods my_module:MyHash,DLFH --codes Deep=codes/
-
     $ dlfh bench rank bench-icons bench-wiki bench-iapr_tc12
-
     $ dlfh bench splits wiki --file wiki.mat --check docs/splits/wiki.json
     """
     from dlfh._validation import check_choice
     from dlfh.bench.experiments import EXPERIMENTS
 
     check_choice(experiment, "EXPERIMENT", (*EXPERIMENTS, "rank", "splits"))
-    for name in changed_options(options):
-        if name not in _APPLICABLE.get(experiment, {name} - {"check", "overwrite"}):
-            raise InputError(f"{flag(name)} does not apply to bench {experiment}")
+    applicable = _APPLICABLE.get(experiment, {field.name for field in fields(options)} - {"check", "overwrite"})
+    check_applicable(options, applicable, f"does not apply to bench {experiment}")
     if experiment == "rank":
         _rank([Path(report) for report in data], options)
         return

@@ -18,8 +18,7 @@ from dlfh.cli.options import (
     ItemOptions,
     ItemsAt,
     OutputOptions,
-    changed_options,
-    flag,
+    check_applicable,
     image_files,
     load_encoder,
     method_named,
@@ -159,15 +158,10 @@ def build(
     held out of training to measure search quality, and are searchable like all others.
 
     [b]Examples[/b]
-
     $ dlfh build PHOTOS/ --table items.csv --image file --text caption --labels tags -o shop/
-
     $ dlfh build PHOTOS/ -o shop/     [dim](labels from folder names, text from file names)[/dim]
-
     $ dlfh build data.mat --vectors image=I_tr --vectors text=T_tr --labels L_tr -o shop/
-
     $ dlfh build PHOTOS/ --settings best.toml -o shop/     [dim](settings written by `dlfh tune`)[/dim]
-
     $ dlfh build PHOTOS/ --model model/ -o shop/     [dim](a model trained by `dlfh fit`)[/dim]
     """
     from dlfh.collection import Collection
@@ -178,8 +172,7 @@ def build(
     if model is None:
         encoder, read = training.make_encoder(items, options)
     else:
-        for name in changed_options(training):
-            raise InputError(f"{flag(name)} applies to training, but --model is already trained: omit one of the two")
+        check_applicable(training, (), "applies to training, but --model is already trained: omit one of the two")
         encoder = load_encoder(model, options.verbose)
         read = items.read(encoder.modalities_, outputs=[options.problem_file])
     built = Collection.build(
@@ -238,15 +231,10 @@ def fit(
     and existing codes; new label sets get codes, and the hash functions are fitted to all items.
 
     [b]Examples[/b]
-
     $ dlfh fit items.csv --text caption --image file --labels tags -o model/
-
     $ dlfh fit data.npz --vectors image=X --vectors text=Y --labels L --method KDLFH --bits 32 -o model/
-
     $ dlfh fit data.npz --vectors image=X --vectors text=Y --labels L --set hash_function=kernel -o model/
-
     $ dlfh fit items.csv --text caption --image file --labels tags --set keep_sums=true -o model/
-
     $ dlfh fit later.csv --text caption --image file --labels tags --more model/ -o model2/
     """
     from dlfh._persistence.model_folder import check_target

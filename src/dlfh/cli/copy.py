@@ -21,7 +21,6 @@ def copy(
     variable DLFH_ENGINES. Passwords are never written: give them there, or as the database expects them.
 
     [b]Examples[/b]
-
     $ dlfh copy shop/ -o shop-in-postgres/ --items postgresql://localhost/shop
 
     $ DLFH_ENGINES=postgresql://localhost/shop dlfh copy shop-in-postgres/ -o backup/
@@ -47,11 +46,8 @@ def export(
     """Export items, metadata and codes to Parquet, SQL or faiss.
 
     [b]Examples[/b]
-
     $ dlfh export shop/ -o shop.parquet
-
     $ dlfh export shop/ -o shop.faiss.zip --modality image     [dim](codes.faiss and ids.json)[/dim]
-
     $ dlfh export shop/ -o shop.sql
     """
     from dlfh.collection.exporting import export as write

@@ -37,13 +37,9 @@ def encode(
     folder of Parquet files, in row order. An interrupted run continues when it is started again.
 
     [b]Examples[/b]
-
     $ dlfh encode model/ new.csv --text caption -o codes.npz
-
     $ dlfh encode model/ --vectors image=features.npy -o codes.npy
-
     $ dlfh encode model/ data.parquet/ -o codes.parquet          [dim](columns named after the modalities)[/dim]
-
     $ dlfh encode model/ data.parquet/ --vectors image=clip -o codes.parquet --cluster tcp://10.0.0.1:8786
     """
     import numpy as np
@@ -106,9 +102,7 @@ def _encode_blocks(
     places = _vector_places(items, encoder.modalities_)
     check_not_input(output, [model, *(path for path, _ in places.values())])
     for name in places:
-        if name not in encoder.modalities_:
-            raise InputError(f"unknown modality {name!r}: the model has {', '.join(encoder.modalities_)}")
-        if encoder.featurizers_[name].takes != "vectors":
+        if encoder.featurizer(name).takes != "vectors":
             raise InputError(f"modality {name!r} does not take vectors, and block-wise encoding takes only vectors")
     opened = {name: open_matrix(path, part) for name, (path, part) in places.items()}
     features = {

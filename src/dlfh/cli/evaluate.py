@@ -14,8 +14,7 @@ from dlfh.cli.options import (
     ItemOptions,
     Quiet,
     argument,
-    changed_options,
-    flag,
+    check_applicable,
     load_encoder,
     open_collection,
     option,
@@ -78,13 +77,9 @@ def evaluate(
     cut-off as in AP@50 and options as in 'P(match="all")@5'. A query without relevant items counts as 0.
 
     [b]Examples[/b]
-
     $ dlfh evaluate shop/ test.csv --image file --text caption --labels tags
-
     $ dlfh evaluate model/ data.mat --vectors image=I_te --vectors text=T_te --labels L_te --queries 200
-
     $ dlfh evaluate codes.parquet:image queries.parquet:text --query-labels q.npy --database-labels l.npy
-
     $ dlfh evaluate codes.npy queries.npy --query-labels q.npy --database-labels l.npy --measure nDCG@10 --cluster local
     """
     if codes.query_labels is not None and codes.database_labels is not None:
@@ -92,10 +87,7 @@ def evaluate(
             raise InputError("codes in files take two arguments, DATABASE and QUERIES, and no input data options")
         _evaluate_codes(str(database), str(items.source), codes, as_json)
         return
-    for name in changed_options(codes):
-        raise InputError(
-            f"{flag(name)} applies only to codes in files, which need --query-labels and --database-labels"
-        )
+    check_applicable(codes, (), "applies only to codes in files, which need --query-labels and --database-labels")
     _evaluate_items(database, items, queries, seed, as_json=as_json, verbose=not quiet and not as_json)
 
 

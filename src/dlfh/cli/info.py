@@ -27,9 +27,7 @@ def info(
     """Describe a collection, an index, a model, a table or an array file.
 
     [b]Examples[/b]
-
     $ dlfh info shop/ --verify
-
     $ dlfh info data.mat
     """
     from dlfh.collection.folder import is_collection

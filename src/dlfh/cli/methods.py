@@ -13,7 +13,6 @@ def methods(as_json: AsJson = False) -> None:
     """List the hashing methods.
 
     [b]Example[/b]
-
     $ dlfh methods
     """
     from dlfh.methods import available
@@ -42,9 +41,7 @@ def cite(
     Bibliographic details that could not be verified are omitted.
 
     [b]Examples[/b]
-
     $ dlfh cite DLFH SePH
-
     $ dlfh cite --all
     """
     from dlfh.methods.catalogue import citations

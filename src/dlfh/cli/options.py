@@ -6,8 +6,8 @@ import functools
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
@@ -168,10 +168,12 @@ class OutputOptions:
 
     def report(self, message: str, summary: Mapping[str, Any], problems: Sequence[Problem] = ()) -> None:
         """Print the outcome of a command, and write the list of problems."""
-        from dlfh.cli.output import report, write_problems
+        from dlfh._persistence.outputs import write_output
+        from dlfh.cli.output import report, to_json
 
         if self.problem_file is not None:
-            write_problems(problems, self.problem_file, overwrite=self.overwrite)
+            lines = [(to_json(asdict(problem)) + "\n").encode() for problem in problems]
+            write_output(self.problem_file, lines, overwrite=self.overwrite)
         report(message, summary, problems, as_json=self.as_json)
 
 
@@ -191,7 +193,7 @@ def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
             parameters[name] = hints[name], parameter.default
     for name, (kind, declared) in parameters.items():
         if kind is bool and not declared.param_decls:
-            declared.param_decls = (flag(name),)  # without --no-NAME
+            declared.param_decls = (f"--{name.replace('_', '-')}",)  # without --no-NAME
 
     @functools.wraps(command)
     def run(**given: Any) -> Any:
@@ -247,15 +249,12 @@ def set_verbosity(encoder: Encoder, verbose: bool) -> None:
         featurizer.verbose = verbose
 
 
-def changed_options(options: Any) -> list[str]:
-    """Return the names of the options in a group that differ from their defaults."""
-    defaults = {field.name: getattr(field.default, "default", field.default) for field in fields(options)}
-    return [name for name, default in defaults.items() if getattr(options, name) != default]
-
-
-def flag(name: str) -> str:
-    """Return the option with a field's name, such as --hold-out."""
-    return f"--{name.replace('_', '-')}"
+def check_applicable(options: Any, applicable: Container[str], reason: str) -> None:
+    """Raise InputError if an option in a group was set that is not applicable."""
+    for field in fields(options):
+        default = getattr(field.default, "default", field.default)
+        if getattr(options, field.name) != default and field.name not in applicable:
+            raise InputError(f"--{field.name.replace('_', '-')} {reason}")
 
 
 def method_named(name: str) -> str:

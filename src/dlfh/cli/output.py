@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlfh._terminal import CONTROL_CHARACTERS, plain
@@ -52,10 +51,11 @@ def stored_in(address: str | None) -> str:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON."""
-    print(_to_json(value, indent=2))
+    print(to_json(value, indent=2))
 
 
-def _to_json(value: Any, indent: int | None = None) -> str:
+def to_json(value: Any, indent: int | None = None) -> str:
+    """Return JSON without characters that control a terminal."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     # JSON escapes only some of the characters that control a terminal; the newlines here are its own.
     return CONTROL_CHARACTERS.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
@@ -169,10 +169,3 @@ def print_problems(problems: Sequence[Problem]) -> None:
 def _natural_key(place: str) -> list[tuple[int, str]]:
     """Return a sort key that places line 9 before line 10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", place)]
-
-
-def write_problems(problems: Sequence[Problem], path: Path, *, overwrite: bool = False) -> None:
-    """Write problems as JSON lines."""
-    from dlfh._persistence.outputs import write_output
-
-    write_output(path, [(_to_json(asdict(problem)) + "\n").encode() for problem in problems], overwrite=overwrite)

@@ -136,17 +136,11 @@ def search(
     Without a query the collection stays open and answers one query per line, from a prompt or a pipe.
 
     [b]Examples[/b]
-
     $ dlfh search shop/ red running shoes
-
     $ dlfh search shop/ shoes not black
-
     $ dlfh search shop/ --image photo.jpg --modalities text -k 5 --json
-
     $ dlfh search shop/ shoes --where brand=Acme --where 'price<20'
-
     $ dlfh search shop/ --similar sku-17 -o similar.png
-
     $ dlfh search shop/     [dim](a prompt; Ctrl-D exits)[/dim]
     """
     if "numpy" not in sys.modules:

@@ -31,7 +31,6 @@ def serve(
     picked up while it is served.
 
     [b]Examples[/b]
-
     $ dlfh serve shop/ --pictures PHOTOS/
 
     $ DLFH_TOKEN=... dlfh serve shop/ --host 0.0.0.0 --allow-host search.example.org --writable
@@ -60,7 +59,7 @@ def serve(
         print(f"serving {collection} at {address} ({access}{token}); press Ctrl-C to stop", flush=True)
 
     serve_collection(collection, settings, host=host, port=port, on_ready=announce)
-    if any(thread.name == THREAD_NAME for thread in threading.enumerate()):
+    if any(thread.name.startswith(THREAD_NAME) for thread in threading.enumerate()):
         # Python would wait for a search that takes long. Changes that were acknowledged are on disk.
         sys.stdout.flush()
         os._exit(0)

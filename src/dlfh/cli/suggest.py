@@ -30,11 +30,8 @@ def suggest(
     right for items whose labels are known.
 
     [b]Examples[/b]
-
     $ dlfh suggest shop/ --write suggestions.csv
-
     $ dlfh suggest shop/ --precision 0.95 --where brand=Acme
-
     $ dlfh suggest shop/ --missing --ids sku-17     [dim](also labels that seem to be missing)[/dim]
     """
     from dlfh._persistence.outputs import check_outputs, write_output

@@ -10,7 +10,7 @@ import typer
 
 from dlfh._terminal import plain, plain_lines
 from dlfh.cli.bench import RunOptions, default_folder, resumable, split_words
-from dlfh.cli.options import ItemOptions, Overwrite, argument, changed_options, flag, method_named, option
+from dlfh.cli.options import ItemOptions, Overwrite, argument, check_applicable, method_named, option
 from dlfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -73,11 +73,8 @@ def tune(
     --settings` reads the result. Unless --grid is given, every method has the same number of candidates.
 
     [b]Examples[/b]
-
     $ dlfh tune DLFH PHOTOS/ --table items.csv --image file --text caption --labels tags -o best.toml
-
     $ dlfh tune DLFH,KDLFH items.csv --text caption --image file --labels tags --bits 64 --size 3000 -o best.toml
-
     $ dlfh tune DLFH icons --grid scale=2,4,8,16 --grid max_iter=30,100
     """
     if data.source is None and not data.names_columns():
@@ -110,9 +107,7 @@ def _tune_items(method: str, data: TuneItems, options: TuneOptions) -> None:
     from dlfh.collection.choosing import HELD_OUT, MAX_ITEMS, N_BITS
     from dlfh.collection.tuning import tune_items
 
-    for name in changed_options(options):
-        if name not in _FOR_ITEMS:
-            raise InputError(f"{flag(name)} applies only to data sets of vectors, not to raw items")
+    check_applicable(options, _FOR_ITEMS, "applies only to data sets of vectors, not to raw items")
     if options.validation_share is not None and not 0 < options.validation_share < 1:
         raise InputError(f"--validation-share must be between 0 and 1, got {options.validation_share}")
     check_outputs([options.output], data.inputs(), overwrite=options.overwrite)
@@ -190,11 +185,10 @@ def _tune_vectors(method: str, data: str, options: TuneOptions) -> None:
     source = options.load(data)
     cache = options.cache or default_folder(data)
     target = options.output or cache / f"tuned-{method.translate(str.maketrans(' ,:', '---'))}.toml"
-    if target.is_dir():
-        raise InputError(f"cannot write {target}: it is a folder")
     candidates = target.with_name(f"{target.stem}-candidates.csv")
-    if candidates.is_dir():
-        raise InputError(f"cannot write {candidates}: it is a folder")
+    for path in (target, candidates):
+        if path.is_dir():
+            raise InputError(f"cannot write {path}: it is a folder")
     if options.output is not None:
         inputs = [Path(data), options.file, options.settings]
         check_outputs([target, candidates], inputs, overwrite=options.overwrite)

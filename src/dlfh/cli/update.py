@@ -51,9 +51,7 @@ def add(
     is one. Items without labels, or with labels that the model has not seen, are found by their content alone.
 
     [b]Examples[/b]
-
     $ dlfh add shop/ NEWPHOTOS/ --table new.csv --image file --text caption --labels tags
-
     $ dlfh add shop/ NEWPHOTOS/ --table new.csv --image file --text caption --update
     """
     options.check([collection, *items.inputs()])
@@ -91,7 +89,6 @@ def remove(
     """Remove items from a collection. If any id is unknown, nothing is removed.
 
     [b]Example[/b]
-
     $ dlfh remove shop/ sku-17 sku-18
     """
     with open_collection(collection, writable=True) as opened:
@@ -120,11 +117,8 @@ def sync(
     continue to work meanwhile, and an interrupted sync can simply be run again.
 
     [b]Examples[/b]
-
     $ dlfh sync shop/ PHOTOS/ --table items.csv --image file --text caption --labels tags
-
     $ dlfh sync shop/ PHOTOS/ --dry-run
-
     $ dlfh sync shop/ PHOTOS/ --watch
     """
     if not interval > 0:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import base64
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from io import BytesIO
+from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
 
+import numpy as np
 import scipy.sparse as sp
 
 from dlfh._validation import check_choice
 from dlfh.client.transport import Transport, dump
-from dlfh.client.values import encode_image, encode_items, encode_vectors, read_item, read_result, split
 from dlfh.collection import SearchOptions
-from dlfh.collection.query import SearchResult, is_single, issue_warnings
+from dlfh.collection.query import ResultItem, SearchResult, is_single, issue_warnings
 from dlfh.collection.suggesting import Suggestion, Suggestions
+from dlfh.collection.understanding import Understanding
 from dlfh.datasets import Items
 from dlfh.datasets.problem import Problem
 from dlfh.errors import InputError, ServiceError
+from dlfh.features.images import read_image
 from dlfh.index.items import Item
 
 #: Bytes of JSON around the values of a request.
@@ -53,7 +59,7 @@ class Client:
 
     def __init__(self, address: str, *, token: str | None = None, timeout: float = 60.0, retries: int = 3) -> None:
         self._transport = Transport(address, token, timeout, retries)
-        self._known: tuple[dict[str, str], dict[str, int]] | None = None
+        self._known: tuple[dict[str, str], dict[str, int]] | None = None  # modalities and limits
 
     def close(self) -> None:
         """Close the connections."""
@@ -79,17 +85,8 @@ class Client:
             raise ServiceError(f"{self._transport.address} is not a dlfh service") from None
         return dict(about)
 
-    @property
-    def _takes(self) -> dict[str, str]:
-        """The kind of values that each modality takes."""
-        return self._facts()[0]
-
-    @property
-    def _limits(self) -> dict[str, int]:
-        return self._facts()[1]
-
     def _facts(self) -> tuple[dict[str, str], dict[str, int]]:
-        """Return the modalities and limits, requested once."""
+        """Return the kind of values that each modality takes, and the limits of the service, requested once."""
         if self._known is None:
             self.about()
         assert self._known is not None
@@ -110,7 +107,7 @@ class Client:
     def __iter__(self) -> Iterator[Item]:
         """Yield the items in insertion order; raise ServiceError if the collection changes meanwhile."""
         for page in self._pages("GET", "/v1/items", lambda start: {"params": {"start": start}}):
-            yield from (read_item(item, [*self._takes]) for item in page["items"])
+            yield from (_read_item(item, [*self._facts()[0]]) for item in page["items"])
 
     def _pages(self, method: str, path: str, request: Callable[[int], dict[str, Any]]) -> Iterator[Any]:
         """Yield the pages of a response, all of one state; ``request`` returns arguments, given the start."""
@@ -126,7 +123,7 @@ class Client:
 
     def get(self, identifier: str) -> Item:
         """Return an item by its id, as `Collection.get`."""
-        return read_item(self._transport.json("GET", _path(identifier)), [*self._takes])
+        return _read_item(self._transport.json("GET", _path(identifier)), [*self._facts()[0]])
 
     def thumbnail(self, identifier: str) -> bytes:
         """Return the thumbnail of an item, in WebP."""
@@ -152,39 +149,40 @@ class Client:
         -------
         SearchResult, or list of SearchResult
         """
-        check_choice(modality, "modality", tuple(self._takes))
+        known, _ = self._facts()
+        check_choice(modality, "modality", tuple(known))
         given = SearchOptions(k=k, **options)
-        takes = self._takes[modality]
+        takes = known[modality]
         single = is_single(values, takes)
         batch = [values] if single else values if sp.issparse(values) else list(values)
         if takes == "images":
             responses = [self._search_by_image(modality, image, given) for image in batch]
         else:
-            kind, rows = ("text", batch) if takes == "texts" else ("vector", encode_vectors(batch))
+            kind, rows = ("text", batch) if takes == "texts" else ("vector", _encode_vectors(batch))
             more = {"literal": True} if literal and kind == "text" else {}
             responses = self._search([{kind: value, "modality": modality, **more} for value in rows], given)
-        results = [read_result(response) for response in responses]
+        results = [_read_result(response) for response in responses]
         issue_warnings(results)
         return results[0] if single else results
 
     def similar(self, identifier: str, k: int = 10, **options: Any) -> SearchResult:
         """Find the items most similar to an item of the collection, as `Collection.similar`."""
         (response,) = self._search([{"id": identifier}], SearchOptions(k=k, **options))
-        return read_result(response)
+        return _read_result(response)
 
     def _search(self, queries: list[dict[str, Any]], options: SearchOptions) -> list[Any]:
-        limits, sent = self._limits, _changed(options)
+        (_, limits), sent = self._facts(), _changed(options)
         most = 1 if options.radius is not None else min(limits["batch"], limits["answers"] // options.k)
         max_bytes = int(limits["body_bytes"]) - _OVERHEAD - len(dump(sent))
         responses = []
-        for part in split(queries, max(1, int(most)), max(1, max_bytes)):
+        for part in _split(queries, max(1, int(most)), max(1, max_bytes)):
             body = part[0] if len(part) == 1 else {"queries": part}
             responses += self._transport.json("POST", "/v1/search", json=body | sent)["results"]
         return responses
 
     def _search_by_image(self, modality: str, image: Any, options: SearchOptions) -> Any:
         form = {"options": dump(_changed(options) | {"modality": modality})}
-        files = {"image": encode_image(image)}
+        files = {"image": _encode_image(image)}
         (response,) = self._transport.json("POST", "/v1/search/image", data=form, files=files)["results"]
         return response
 
@@ -227,10 +225,10 @@ class Client:
         list of Problem
             Items that were left out.
         """
-        limits = self._limits
+        takes, limits = self._facts()
         skipped: set[str] = set()
-        rows = encode_items(items, self._takes)
-        for part in split(rows, int(limits["batch"]), int(limits["upload_bytes"]) - _OVERHEAD):
+        rows = _encode_items(items, takes)
+        for part in _split(rows, int(limits["batch"]), int(limits["upload_bytes"]) - _OVERHEAD):
             # If repeated, items that were added the first time would count as left out.
             done = self._transport.json("POST", "/v1/items", repeatable=update, json={"items": part, "update": update})
             skipped.update(done["skipped"])
@@ -242,7 +240,8 @@ class Client:
 
     def remove(self, ids: Sequence[str]) -> None:
         """Remove items; each request removes as many as the service allows, or none if an id is unknown."""
-        for part in split(list(ids), int(self._limits["batch"]), int(self._limits["body_bytes"]) - _OVERHEAD):
+        _, limits = self._facts()
+        for part in _split(list(ids), int(limits["batch"]), int(limits["body_bytes"]) - _OVERHEAD):
             self._transport.json("POST", "/v1/remove", repeatable=False, json={"ids": part})
 
 
@@ -258,3 +257,102 @@ def _path(identifier: str) -> str:
         raise InputError(f"an id must be a string, got {identifier!r}")
     escaped = quote(identifier, safe="")
     return f"/v1/items/{escaped.replace('.', '%2E') if escaped in ('.', '..') else escaped}"
+
+
+# Values in requests and responses
+
+
+def _encode_image(value: Any) -> bytes:
+    """Return the content of an image file, or an image in memory as PNG."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    if isinstance(value, (str, os.PathLike)):
+        try:
+            return Path(value).read_bytes()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise InputError(f"{str(value)!r} cannot be read: {reason}") from None
+    from PIL import Image
+
+    content = BytesIO()
+    Image.fromarray(read_image(value)).save(content, "PNG", compress_level=1)
+    return content.getvalue()
+
+
+def _encode_vectors(values: Any) -> list[list[float]]:
+    """Return vectors as lists of numbers."""
+    try:
+        array = np.asarray(values.toarray() if sp.issparse(values) else values, np.float64)
+    except (TypeError, ValueError):
+        raise InputError("vectors must be an array of numbers, or lists of the same length") from None
+    return [row.tolist() for row in np.atleast_2d(array)]
+
+
+def _encode_items(items: Items, takes: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Yield items as JSON values; ``takes`` maps each modality to its kind of values."""
+    unknown = next((name for name in items.modalities if name not in takes), None)
+    if unknown is not None:
+        raise InputError(f"unknown modality {unknown!r}: the collection has {', '.join(map(repr, takes))}")
+    if not items.named:
+        raise InputError("the items need ids: row numbers would clash with the ids of other items")
+    for row, identifier in enumerate(items.ids):
+        encoded: dict[str, Any] = {"id": identifier}
+        for name, values in items.modalities.items():
+            value = values[[row]] if sp.issparse(values) else values[row]
+            if takes[name] == "vectors":
+                encoded.setdefault("vectors", {})[name] = _encode_vectors(value)[0]
+            elif value is not None and takes[name] == "texts":
+                encoded.setdefault("texts", {})[name] = value
+            elif value is not None:
+                encoded["image"] = base64.b64encode(_encode_image(value)).decode()
+        if items.labels is not None and items.labels[row]:
+            encoded["labels"] = items.labels[row]
+        if items.metadata[row].get("columns"):
+            encoded["columns"] = items.metadata[row]["columns"]
+        yield encoded
+
+
+def _split(values: Any, max_values: int, max_bytes: int) -> Iterator[list[Any]]:
+    """Split values into lists of limited length and size in JSON; each list has at least one value."""
+    part: list[Any] = []
+    n_bytes = 0
+    for value in values:
+        size = len(dump(value)) + 2
+        if part and (len(part) >= max_values or n_bytes + size > max_bytes):
+            yield part
+            part, n_bytes = [], 0
+        part.append(value)
+        n_bytes += size
+    if part:
+        yield part
+
+
+def _read_result(response: Mapping[str, Any]) -> SearchResult:
+    """Return the result of a query."""
+    names = ("rank", "id", "probability", "n_equal", "hamming_distance", "distance", "learned", "code")
+    items = [
+        ResultItem(metadata=_metadata(answer), **{name: answer[name] for name in names})
+        for answer in response["answers"]
+    ]
+    about = {name: response["query"][name] for name in ("code", "modality", "modalities", "match")}
+    understood, understanding = response["understanding"], None
+    if understood is not None:
+        alternatives = {word: tuple(others) for word, others in understood["alternatives"].items()}
+        lists = {name: tuple(understood[name]) for name in ("excluded", "unknown")}
+        understanding = Understanding(**understood | lists | {"alternatives": alternatives})
+    notes = {"warning": response["warning"], "notes": response["notes"]}
+    return SearchResult(items, understanding=understanding, **about, **notes)
+
+
+def _read_item(item: Mapping[str, Any], modalities: Sequence[str]) -> Item:
+    """Return an item with its codes."""
+    codes, states = {}, dict.fromkeys(modalities, "absent")
+    for name, code in item["codes"].items():
+        codes[name] = np.frombuffer(bytearray.fromhex(code["code"]), np.uint8)
+        states[name] = "learned" if code["learned"] else "hashed"
+    return Item(item["id"], _metadata(item), codes, states)
+
+
+def _metadata(item: Mapping[str, Any]) -> dict[str, Any]:
+    labels = {"labels": item["labels"]} if item["labels"] else {}
+    return item["metadata"] | labels

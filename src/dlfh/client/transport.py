@@ -63,7 +63,8 @@ class Transport:
                 response = self._client.request(method, path, **content)
             except self._httpx.HTTPError as error:
                 failure = self._connection_error(error)
-                delay = 0.1 * 2**attempt if repeatable or _is_unsent(error) else None
+                is_unsent = type(error).__name__ in ("ConnectError", "ConnectTimeout", "PoolTimeout")
+                delay = 0.1 * 2**attempt if repeatable or is_unsent else None
             else:
                 if response.status_code < 300:
                     return response
@@ -106,11 +107,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     raise InputError(f"{value!r} cannot be sent to a service: expected a string, number, list or dict")
-
-
-def _is_unsent(error: Exception) -> bool:
-    """Return whether a request cannot have reached the service."""
-    return type(error).__name__ in ("ConnectError", "ConnectTimeout", "PoolTimeout")
 
 
 def _retry_after(header: str | None) -> float | None:

@@ -12,11 +12,11 @@ from dlfh._cancellation import checkpoint
 from dlfh.collection import SearchOptions
 from dlfh.collection.evaluation import EvaluationReport
 from dlfh.collection.item_codes import public_item
-from dlfh.collection.query import Query, ResultItem, SearchResult, labels_of
+from dlfh.collection.query import Query, SearchResult, labels_of
 from dlfh.collection.suggesting import check_precision, selected, suggest
 from dlfh.errors import InputError
 from dlfh.index.items import Item
-from dlfh.service.errors import unknown_item
+from dlfh.service.errors import RequestError, unknown_item
 from dlfh.service.settings import Limits, Settings
 from dlfh.service.states import State
 
@@ -58,30 +58,19 @@ def _answer(state: State, request: SearchRequest) -> bytes | Exception:
 
 def _result(state: State, query: Query, result: SearchResult) -> dict[str, Any]:
     checkpoint()
-    about = {
-        "by": query.kind,
-        "modality": result.modality,
-        "code": result.code,
-        "modalities": result.modalities,
-        "match": result.match,
-    }
+    about = {"by": query.kind, **_fields(result, "modality", "code", "modalities", "match")}
     understanding = None if result.understanding is None else asdict(result.understanding)
-    notes = {"understanding": understanding, "notes": result.notes, "warning": result.warning}
-    return {"query": about, **notes, "answers": [_result_item(state, item) for item in result]}
+    answers = [
+        _fields(item, "rank", "id", "probability")
+        | item_fields(state, item.id, item.metadata)
+        | _fields(item, "n_equal", "hamming_distance", "distance", "learned", "code")
+        for item in result
+    ]
+    return {"query": about, "understanding": understanding, **_fields(result, "notes", "warning"), "answers": answers}
 
 
-def _result_item(state: State, item: ResultItem) -> dict[str, Any]:
-    return {
-        "rank": item.rank,
-        "id": item.id,
-        "probability": item.probability,
-        **item_fields(state, item.id, item.metadata),
-        "n_equal": item.n_equal,
-        "hamming_distance": item.hamming_distance,
-        "distance": item.distance,
-        "learned": item.learned,
-        "code": item.code,
-    }
+def _fields(record: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}
 
 
 def item_fields(state: State, identifier: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,11 +114,13 @@ def suggest_labels(
     start: int,
 ) -> dict[str, Any]:
     """Return suggested labels for as many items as one response may have, and the start of the next page."""
+    if k > limits.k:
+        raise RequestError(422, f"k must be at most {limits.k}")
     if where is not None:
         state.facets.check(where)
     positions = selected(state.collection, ids, where, missing=missing)
     positions, n = positions[positions >= start], max(1, limits.answers // k)
-    checked = state.once("precision", lambda: check_precision(state.collection))
+    checked = state.once("precision", lambda state: check_precision(state.collection))
     found = suggest(state.collection, positions[:n], precision=precision, k=k, checked=checked)
     following = int(positions[n]) if len(positions) > n else None
     return {"state": state.name, **found.to_dict(), "next": following}
@@ -143,12 +134,12 @@ def _item_with_codes(state: State, item: Item) -> dict[str, Any]:
     return {"id": item.id, **item_fields(state, item.id, item.metadata or {}), "codes": codes}
 
 
-def describe_collection(state: State, settings: Settings) -> dict[str, Any]:
-    """Return the collection's size, model, quality and filters, and the settings of the service."""
+def describe_collection(state: State, settings: Settings) -> bytes:
+    """Return in JSON the collection's size, model, quality and filters, and the settings of the service."""
     encoder, index = state.encoder, state.index
     model = encoder.model_
-    evaluation = state.once("evaluation", lambda: EvaluationReport.read(state.collection.path))
-    return {
+    evaluation = EvaluationReport.read(state.collection.path)
+    about = {
         "name": state.collection.path.resolve().name,
         "state": state.name,
         "items": len(index),
@@ -171,6 +162,7 @@ def describe_collection(state: State, settings: Settings) -> dict[str, Any]:
         "writable": settings.writable,
         "limits": asdict(settings.limits),
     }
+    return dump(about)
 
 
 def _describe_modality(state: State, name: str) -> dict[str, Any]:

@@ -93,7 +93,12 @@ def create_app(folder: str | os.PathLike[str], settings: Settings | None = None,
     )
     app.state.service = service
     app.add_middleware(Guard, settings=service.settings, metrics=service.metrics, log=service.log)
-    _add_handlers(app, service)
+
+    async def fail(request: Request, error: Exception) -> Response:
+        return _error_response(error, service.log)
+
+    for kind in (RequestError, DLFHError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, fail)
     _add_endpoints(app, service)
     _add_page(app)
     _describe_bodies(app)
@@ -124,20 +129,13 @@ class Service:
         if warning is not None:
             warnings.warn(warning, DataWarning, stacklevel=3)
 
-        def batcher(workers: int) -> Batcher:
-            return Batcher(workers, settings.limits.waiting, settings.limits.answer_seconds)
-
+        limits, workers = settings.limits, settings.workers
         # Slow work never occupies the threads of simple searches. Changes are applied one at a time.
-        self._simple, self._slow, self._pictures = (batcher(settings.workers) for _ in range(3))
-        self._writer, self._map_drawer = batcher(1), batcher(1)
-        self._batchers = (self._simple, self._slow, self._pictures, self._writer, self._map_drawer)
-        self._simple.on_batch = self.metrics.batches.observe
+        self._batchers = [Batcher(n, limits.waiting, limits.answer_seconds) for n in (workers, workers, workers, 1, 1)]
+        self.simple, self.slow, self.pictures, self.writer, self.map_drawer = self._batchers
+        self.simple.on_batch = self.metrics.batches.observe
         self.metrics.waiting.set_function(lambda: sum(map(len, self._batchers)))
         self.metrics.items.set_function(lambda: len(self.states.current.index))
-
-    @property
-    def limits(self) -> Limits:
-        return self.settings.limits
 
     @contextlib.asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
@@ -170,31 +168,19 @@ class Service:
     async def search(self, body: bytes) -> Response:
         """Answer a search."""
         if len(body) > _MAX_PARSED_HERE:
-            content = await self._slow.ask(lambda _: self._answer([self._parse_search(body)]), None)
-            return Response(content, media_type=_JSON)
+            return _json(await self.slow.ask(lambda _: self.answer([self._parse_search(body)]), None))
         search = self._parse_search(body)
         (query, *others), options = search
         is_small = len(body) <= _MAX_SIMPLE_BYTES or (query.kind == "vector" and not options.where and not options.ids)
         if others or options.k > _MAX_SIMPLE_K or not is_small:
-            content = await self._slow.ask(self._answer, search)
-        else:
-            content = await self._simple.ask(self._answer, search, ("search", query.kind, query.modality))
-        return Response(content, media_type=_JSON)
-
-    async def search_by_image(self, content: bytes, options: schemas.ImageSearch) -> Response:
-        """Answer a search by an image."""
-
-        def answer(_: Any) -> Sequence[Any]:
-            check_image(content, self.limits.pixels)
-            return self._answer([SearchRequest([query], options.options(self.limits))])
-
-        query = SearchQuery("image", content, options.modality)
-        return Response(await self._pictures.ask(answer, None), media_type=_JSON)
+            return _json(await self.slow.ask(self.answer, search))
+        return _json(await self.simple.ask(self.answer, search, ("search", query.kind, query.modality)))
 
     def _parse_search(self, body: bytes) -> SearchRequest:
         """Parse a search and check its limits."""
-        search = _parse(schemas.Search, body, self.limits).request(self.limits)
-        limits, (queries, options) = self.limits, search
+        limits = self.settings.limits
+        search = _parse(schemas.Search, body, limits).request(limits)
+        queries, options = search
         if len(queries) > limits.batch:
             raise RequestError(422, f"a search can have at most {limits.batch} queries")
         if len(queries) * options.k > limits.answers:
@@ -214,89 +200,55 @@ class Service:
                     raise InputError(f"modality {name!r} has {n} features but the model expects {expected}")
         return search
 
-    def _answer(self, requests: Sequence[SearchRequest]) -> Sequence[Any]:
+    def answer(self, requests: Sequence[SearchRequest]) -> Sequence[Any]:
+        """Return a response in JSON, or an exception, for each request."""
         return answer_together(self.states.current, requests)
 
-    async def suggest(self, body: bytes) -> Response:
-        """Answer a request for suggested labels."""
-
-        def answer(_: Any) -> list[bytes]:
-            request = _parse(schemas.Suggest, body, self.limits)
-            if request.k > self.limits.k:
-                raise RequestError(422, f"k must be at most {self.limits.k}")
-            return [dump(suggest_labels(self.states.current, self.limits, **request.model_dump()))]
-
-        return Response(await self._slow.ask(answer, None), media_type=_JSON)
-
-    async def draw_map(self) -> bytes:
-        """Return the map, computed once per state of the collection."""
-
-        def draw(_: Any) -> list[bytes]:
-            state = self.states.current
-            return [state.once("map", lambda: dump(draw_map(state, self.limits.map_points)))]
-
-        content: bytes = await self._map_drawer.ask(draw, None)
-        return content
-
-    def describe(self, state: State) -> bytes:
-        """Return the description of the collection, computed once per state."""
-        content: bytes = state.once("description", lambda: dump(describe_collection(state, self.settings)))
-        return content
+    async def respond(self, batcher: Batcher, work: Callable[..., Any], *arguments: Any) -> Response:
+        """Call a function with the current state, in a thread of the batcher, and return its result as JSON."""
+        return _json(await batcher.ask(lambda _: [work(self.states.current, *arguments)], None))
 
     async def change(self, work: Callable[[States], dict[str, Any]]) -> Response:
         """Change the collection, if the service is writable."""
         if not self.settings.writable:
             raise RequestError(403, "this service is read-only: start it with --writable to allow changes")
-        done = await self._writer.ask(lambda _: [work(self.states)], None)
+        done = await self.writer.ask(lambda _: [work(self.states)], None)
         self.log.event("changed", **{name: done[name] for name in ("items", "added", "replaced", "removed")})
-        return Response(dump(done), media_type=_JSON)
-
-    async def run(self, work: Any, *arguments: Any) -> Any:
-        """Call a function with the current state, in a thread of simple searches."""
-        return await self._simple.ask(lambda _: [work(self.states.current, *arguments)], None)
-
-    async def thumbnail(self, name: str) -> tuple[bytes, str]:
-        """Return the thumbnail of an item, and its entity tag."""
-        work = self.thumbnails.of
-        found: tuple[bytes, str] = await self._pictures.ask(lambda _: [work(self.states.current, name)], None)
-        return found
+        return _json(done)
 
 
-def _add_handlers(app: FastAPI, service: Service) -> None:
-    def respond(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-        return Response(dump({"error": message}), status, headers, media_type=_JSON)
-
-    @app.exception_handler(RequestError)
-    async def request_error(request: Request, error: RequestError) -> Response:
-        return respond(error.status, error.message, error.headers)
-
-    @app.exception_handler(DLFHError)
-    async def library_error(request: Request, error: DLFHError) -> Response:
-        if isinstance(error, InputError):
-            return respond(422, str(error)[:1000])
-        service.log.failure(error)
-        return respond(503, "the collection cannot be read or changed at the moment", {"retry-after": "5"})
-
-    @app.exception_handler(RequestValidationError)
-    async def validation_error(request: Request, error: RequestValidationError) -> Response:
-        return respond(*_validation_message(error.errors()))
-
-    @app.exception_handler(HTTPException)
-    async def http_error(request: Request, error: HTTPException) -> Response:
-        messages = {404: "unknown address", 405: "this address does not support the method"}
-        headers = dict(error.headers) if error.headers else None
-        return respond(error.status_code, messages.get(error.status_code, "the request cannot be read"), headers)
+def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return a response of JSON, or of a value that becomes JSON."""
+    return Response(content if isinstance(content, bytes) else dump(content), status, headers, media_type=_JSON)
 
 
-def _validation_message(errors: Sequence[Any]) -> tuple[int, str]:
-    """Return the status and message of the first validation error."""
+def _error_response(error: Exception, log: Log) -> Response:
+    """Return the response to a request that raised an error."""
+    match error:
+        case RequestError():
+            return _json({"error": error.message}, error.status, error.headers)
+        case RequestValidationError():
+            return _error_response(_validation_error(error.errors()), log)
+        case InputError():
+            return _json({"error": str(error)[:1000]}, 422)
+        case HTTPException():
+            messages = {404: "unknown address", 405: "this address does not support the method"}
+            message = messages.get(error.status_code, "the request cannot be read")
+            return _json({"error": message}, error.status_code, dict(error.headers) if error.headers else None)
+    log.failure(error)
+    message = "the collection cannot be read or changed at the moment"
+    return _json({"error": message}, 503, {"retry-after": "5"})
+
+
+def _validation_error(errors: Sequence[Any]) -> RequestError:
+    """Return the first validation error."""
     first = errors[0]
     if first["type"] == "json_invalid":
-        return 400, "the body is not JSON"
+        return RequestError(400, "the body is not JSON")
     place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))[:200]
     message = str(first["msg"]).removeprefix("Value error, ")[:500]
     message = message[:1].lower() + message[1:]
-    return 422, f"{place}: {message}" if place else message
+    return RequestError(422, f"{place}: {message}" if place else message)
 
 
 def _responses(model: type[BaseModel] | None, *statuses: int) -> dict[str, Any]:
@@ -319,6 +271,8 @@ def _responses(model: type[BaseModel] | None, *statuses: int) -> dict[str, Any]:
 
 
 def _add_endpoints(app: FastAPI, service: Service) -> None:
+    limits = service.settings.limits
+
     @app.post("/v1/search", **_responses(schemas.SearchResponse, 400, 404, 422), openapi_extra=_takes(schemas.Search))
     async def search(request: Request) -> Response:
         """Search by text, item, vector or code, or by a batch of these."""
@@ -327,20 +281,34 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
     @app.post("/v1/search/image", **_responses(schemas.SearchResponse, 400, 422), openapi_extra={"requestBody": _FORM})
     async def search_by_image(request: Request) -> Response:
         """Search by an image, uploaded as multipart/form-data."""
-        return await service.search_by_image(*await _read_form(request))
+        content, options = await _read_form(request, limits)
+
+        def answer(_: Any) -> Sequence[Any]:
+            check_image(content, limits.pixels)
+            query = SearchQuery("image", content, options.modality)
+            return service.answer([SearchRequest([query], options.options(limits))])
+
+        return _json(await service.pictures.ask(answer, None))
 
     @app.post("/v1/suggest", **_responses(schemas.SuggestResponse, 400, 422), openapi_extra=_takes(schemas.Suggest))
     async def suggest(request: Request) -> Response:
         """Suggest labels for items that have none, or that seem to lack some."""
-        return await service.suggest(await _read_body(request))
+        body = await _read_body(request)
+
+        def answer(state: State) -> dict[str, Any]:
+            return suggest_labels(state, limits, **_parse(schemas.Suggest, body, limits).model_dump())
+
+        return await service.respond(service.slow, answer)
 
     @app.get("/v1/items/{id:item}/thumbnail", responses=_THUMBNAIL | _responses(None, 404)["responses"])
     async def get_thumbnail(id: str, request: Request) -> Response:
         """Return the thumbnail of an item. Ids are percent-encoded, including slashes."""
-        name, is_thumbnail = _item_of(request)
-        if not is_thumbnail:
-            return Response(dump(await service.run(describe_item, name)), media_type=_JSON)
-        content, tag = await service.thumbnail(name)
+        raw = _raw_id(request)
+        name = raw.removesuffix(b"/thumbnail")
+        if name in (raw, b""):  # the address of an item: a percent-encoded slash belongs to its id
+            return await service.respond(service.simple, describe_item, _decode(raw))
+        work, id = service.thumbnails.of, _decode(name)
+        content, tag = await service.pictures.ask(lambda _: [work(service.states.current, id)], None)
         headers = {"etag": f'"{tag}"', "cache-control": "private, no-cache"}
         if request.headers.get("if-none-match") == headers["etag"]:
             return Response(status_code=304, headers=headers)
@@ -349,20 +317,18 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
     @app.get("/v1/items/{id:item}", **_responses(schemas.Item, 404))
     async def get_item(id: str, request: Request) -> Response:
         """Return the labels, metadata and codes of an item. Ids are percent-encoded, including slashes."""
-        name, _ = _item_of(request)
-        return Response(dump(await service.run(describe_item, name)), media_type=_JSON)
+        return await service.respond(service.simple, describe_item, _decode(_raw_id(request)))
 
     @app.get("/v1/collection", **_responses(schemas.CollectionInfo))
     async def get_collection() -> Response:
         """Return the contents, model, quality and filters of the collection."""
-        return Response(await service.run(service.describe), media_type=_JSON)
+        return await service.respond(service.simple, State.once, "description", describe_collection, service.settings)
 
     @app.get("/v1/map", **_responses(schemas.Map))
     async def get_map() -> Response:
         """Return the items in two dimensions, similar ones near each other."""
-        return Response(await service.draw_map(), media_type=_JSON)
+        return await service.respond(service.map_drawer, State.once, "map", draw_map, limits.map_points)
 
-    limits = service.limits
     changes = _responses(schemas.ChangeResponse, 400, 403, 409, 422)
 
     @app.post("/v1/items", **changes, openapi_extra=_takes(schemas.NewItems))
@@ -382,7 +348,7 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
         n: Annotated[int, Query(ge=1, le=Limits().batch, description="Number of items.")] = 100,
     ) -> Response:
         """Return items in insertion order."""
-        return Response(dump(await service.run(list_items, start, min(n, service.limits.batch))), media_type=_JSON)
+        return await service.respond(service.simple, list_items, start, min(n, limits.batch))
 
     removals = _responses(schemas.ChangeResponse, 400, 403, 404, 409, 422)
 
@@ -397,18 +363,18 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
     @app.put("/v1/items/{id:item}", **changes, openapi_extra=_takes(schemas.NewItem))
     async def put_item(id: str, request: Request) -> Response:
         """Add an item, or replace the one with its id. Idempotent. Needs `--writable` and a token."""
-        name, body = _id_of(request), await _read_body(request)
+        name, body = _decode(_raw_id(request)), await _read_body(request)
 
         def put(states: States) -> dict[str, Any]:
-            new = _parse(schemas.NewItem, body, limits)
-            return put_items(states, [_validate(schemas.ItemWithId, new.model_dump() | {"id": name})], limits)
+            new = _parse(schemas.NewItem, body, limits).model_dump()
+            return put_items(states, [_parse(schemas.ItemWithId, new | {"id": name}, limits)], limits)
 
         return await service.change(put)
 
     @app.delete("/v1/items/{id:item}", **_responses(schemas.ChangeResponse, 403, 404, 409))
     async def remove_item(id: str, request: Request) -> Response:
         """Remove an item. Needs `--writable` and a token."""
-        return await service.change(lambda states: remove_items(states, [_id_of(request)], limits))
+        return await service.change(lambda states: remove_items(states, [_decode(_raw_id(request))], limits))
 
     @app.get("/healthz", response_model=schemas.Health)
     async def check_health() -> Response:
@@ -425,34 +391,28 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
         return Response(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
+_BINARY = {"type": "string", "format": "binary"}
 _METRICS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 _THUMBNAIL: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"image/webp": {"schema": {"type": "string", "format": "binary"}}}, "description": "WebP."},
+    200: {"content": {"image/webp": {"schema": _BINARY}}, "description": "WebP."},
     304: {"description": "Not modified."},
 }
 _FORM_FIELDS = {
-    "image": {"type": "string", "format": "binary", "description": "JPEG, PNG, WebP, GIF and other formats."},
+    "image": _BINARY | {"description": "JPEG, PNG, WebP, GIF and other formats."},
     "options": {
         "type": "string",
         "description": "Search options, as JSON.",
         "examples": ['{"k": 5, "modalities": "text"}'],
     },
 }
-_FORM = {
-    "required": True,
-    "content": {
-        "multipart/form-data": {"schema": {"type": "object", "required": ["image"], "properties": _FORM_FIELDS}}
-    },
-}
+_FORM_SCHEMA = {"type": "object", "required": ["image"], "properties": _FORM_FIELDS}
+_FORM = {"required": True, "content": {"multipart/form-data": {"schema": _FORM_SCHEMA}}}
 
 
 def _takes(model: type[BaseModel]) -> dict[str, Any]:
     """Return the argument of an endpoint that documents its body, which the endpoint parses itself."""
-    return {"requestBody": {"required": True, "content": {_JSON: {"schema": _reference(model)}}}}
-
-
-def _reference(model: type[BaseModel]) -> dict[str, str]:
-    return {"$ref": f"#/components/schemas/{model.__name__}"}
+    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
+    return {"requestBody": {"required": True, "content": {_JSON: {"schema": schema}}}}
 
 
 def _describe_bodies(app: FastAPI) -> None:
@@ -470,17 +430,19 @@ async def _read_body(request: Request) -> bytes:
     return await request.body()
 
 
-def _parse(model: type[Model], body: bytes, limits: Limits) -> Model:
-    """Parse and validate JSON. A small body can hold many values, and takes a multiple of its size when parsed."""
-    if body.count(b",") > limits.values:
-        raise RequestError(413, f"the request has more than {limits.values:,} values")
+def _parse(model: type[Model], body: Any, limits: Limits) -> Model:
+    """Validate JSON or plain values. A small body can hold many values, and is a multiple of its size when parsed."""
     try:
+        if not isinstance(body, bytes):
+            return model.model_validate(body)
+        if body.count(b",") > limits.values:
+            raise RequestError(413, f"the request has more than {limits.values:,} values")
         return model.model_validate_json(body)
     except ValidationError as error:
-        raise RequestError(*_validation_message(error.errors(include_input=False))) from None
+        raise _validation_error(error.errors(include_input=False)) from None
 
 
-async def _read_form(request: Request) -> tuple[bytes, schemas.ImageSearch]:
+async def _read_form(request: Request, limits: Limits) -> tuple[bytes, schemas.ImageSearch]:
     """Return the image and the search options of a form."""
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         raise RequestError(400, "send the image as multipart/form-data, in a field named image")
@@ -499,31 +461,7 @@ async def _read_form(request: Request) -> tuple[bytes, schemas.ImageSearch]:
         plain = json.loads(options)
     except (ValueError, RecursionError):
         raise RequestError(400, "the options are not JSON") from None
-    return content, _validate(schemas.ImageSearch, plain)
-
-
-def _validate(model: type[Model], plain: Any) -> Model:
-    """Validate plain values; raise `RequestError` if they are invalid."""
-    try:
-        return model.model_validate(plain)
-    except ValidationError as error:
-        raise RequestError(*_validation_message(error.errors(include_input=False))) from None
-
-
-def _item_of(request: Request) -> tuple[str, bool]:
-    """Return the id in an address, and whether the address is that of the thumbnail.
-
-    An id may contain slashes, and even end in "/thumbnail": percent-encoded slashes belong to the id.
-    """
-    raw = _raw_id(request)
-    name, _, last = raw.rpartition(b"/")
-    is_thumbnail = last == b"thumbnail" and name != b""
-    return _decode(name if is_thumbnail else raw), is_thumbnail
-
-
-def _id_of(request: Request) -> str:
-    """Return the item id in a URL."""
-    return _decode(_raw_id(request))
+    return content, _parse(schemas.ImageSearch, plain, limits)
 
 
 def _raw_id(request: Request) -> bytes:

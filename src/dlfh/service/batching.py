@@ -12,8 +12,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from dlfh._cancellation import cancellable
@@ -22,7 +25,7 @@ from dlfh.service.errors import RequestError, busy, shutting_down
 #: Largest batch; a request waits for all others of its batch.
 _MAX_BATCH = 32
 
-#: Name of worker threads.
+#: Beginning of the names of worker threads.
 THREAD_NAME = "dlfh-answers"
 
 #: Takes requests and returns their answers.
@@ -36,15 +39,21 @@ class _Waiting:
     group: Hashable
     request: Any
     answer: Answer
-    future: asyncio.Future[Any]
-    loop: asyncio.AbstractEventLoop
     deadline: float
-    cancelled: bool = False
+    future: Future[Any] = field(default_factory=Future)
 
     @property
     def is_over(self) -> bool:
         """Whether nobody waits for the answer any more."""
-        return self.cancelled or time.monotonic() > self.deadline
+        return self.future.done() or time.monotonic() > self.deadline
+
+    def resolve(self, answer: Any) -> None:
+        """Deliver an answer or an exception, unless nobody waits for it."""
+        with suppress(InvalidStateError):
+            if isinstance(answer, BaseException):
+                self.future.set_exception(answer)
+            else:
+                self.future.set_result(answer)
 
 
 class Batcher:
@@ -78,8 +87,7 @@ class Batcher:
         ``answer`` takes a list of requests and returns a list of answers. An exception in this list is raised for its
         request; an exception that ``answer`` raises is raised for all.
         """
-        loop = asyncio.get_running_loop()
-        waiting = _Waiting(group, request, answer, loop.create_future(), loop, time.monotonic() + self._seconds)
+        waiting = _Waiting(group, request, answer, time.monotonic() + self._seconds)
         with self._filled:
             if self._closed:
                 raise shutting_down()
@@ -89,19 +97,18 @@ class Batcher:
             self._filled.notify()
         self._unanswered.add(waiting)
         try:
-            return await asyncio.wait_for(waiting.future, self._seconds)
+            return await asyncio.wait_for(asyncio.wrap_future(waiting.future), self._seconds)
         except TimeoutError:
             raise self._too_late() from None
         finally:
-            waiting.cancelled = True  # a worker skips it, or stops at the next checkpoint
+            waiting.future.cancel()  # a worker skips it, or stops at the next checkpoint
             self._unanswered.discard(waiting)
 
     def stop(self) -> None:
         """Answer all requests with an error. Called in the event loop."""
         self._closed = True
         for waiting in self._unanswered:
-            if not waiting.future.done():
-                waiting.future.set_exception(shutting_down())
+            waiting.resolve(shutting_down())
 
     def close(self, seconds: float = 0.5) -> None:
         """Let the threads end when the queue is empty, and wait for them a moment."""
@@ -113,22 +120,15 @@ class Batcher:
             thread.join(max(0.0, deadline - time.monotonic()))
 
     def _work(self) -> None:
-        while True:
-            batch = self._take()
-            if batch is None:
-                return
+        while batch := self._take():
             self.on_batch(len(batch))
             try:
                 with cancellable(partial(self._check, batch)):
                     answers = batch[0].answer([waiting.request for waiting in batch])
             except BaseException as error:
                 answers = [error] * len(batch)
-            by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
             for waiting, answer in zip(batch, answers, strict=True):
-                by_loop.setdefault(waiting.loop, []).append((waiting.future, answer))
-            for loop, pairs in by_loop.items():
-                if not loop.is_closed():
-                    loop.call_soon_threadsafe(_deliver, pairs)
+                waiting.resolve(answer)
 
     def _check(self, batch: Sequence[_Waiting]) -> None:
         if all(waiting.is_over for waiting in batch):
@@ -138,34 +138,20 @@ class Batcher:
         message = f"the request was not answered within {self._seconds:g} seconds: try again later"
         return RequestError(503, message, {"retry-after": "5"})
 
-    def _take(self) -> list[_Waiting] | None:
-        """Return the oldest request and the others of its batch; None when the queue is closed and empty."""
+    def _take(self) -> list[_Waiting]:
+        """Return the oldest request and the others of its batch; nothing when the queue is closed and empty."""
+
+        def is_ready() -> bool:
+            while self._queue and self._queue[0].is_over:
+                self._queue.popleft()
+            return bool(self._queue) or self._closed
+
         with self._filled:
-            while True:
-                while self._queue and self._queue[0].is_over:
-                    self._queue.popleft()
-                if self._queue:
-                    break
-                if self._closed:
-                    return None
-                self._filled.wait()
-            first = self._queue.popleft()
-            if first.group is None:
-                return [first]
-            batch, others = [first], deque[_Waiting]()
-            while self._queue and len(batch) < _MAX_BATCH:
-                waiting = self._queue.popleft()
-                if not waiting.is_over:
-                    (batch if waiting.group == first.group else others).append(waiting)
-            self._queue.extendleft(reversed(others))
+            self._filled.wait_for(is_ready)
+            batch = [self._queue.popleft()] if self._queue else []
+            if batch and batch[0].group is not None:
+                others = (waiting for waiting in self._queue if waiting.group == batch[0].group and not waiting.is_over)
+                batch += islice(others, _MAX_BATCH - 1)
+                taken = {*batch}
+                self._queue = deque(waiting for waiting in self._queue if waiting not in taken)
             return batch
-
-
-def _deliver(pairs: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
-    for future, answer in pairs:
-        if future.done():  # the client has disconnected
-            continue
-        if isinstance(answer, BaseException):
-            future.set_exception(answer)
-        else:
-            future.set_result(answer)

@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 from dlfh.service.answering import dump
@@ -48,13 +49,13 @@ class Guard:
 
     def __init__(self, app: Any, settings: Settings, metrics: Metrics, log: Log) -> None:
         self._app = app
-        self._limits = settings.limits
-        self._uploads = (_UPLOADS, _CHANGES) if settings.writable else (_UPLOADS,)
+        self.limits = settings.limits
+        self.uploads = (_UPLOADS, _CHANGES) if settings.writable else (_UPLOADS,)
         self._token = None if settings.token is None else settings.token.encode()
         self._hosts = None if "*" in settings.hosts else {*LOOPBACK, *(name.lower() for name in settings.hosts)}
         self._metrics = metrics
         self._log = log
-        self._body_bytes = 0
+        self.body_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -71,7 +72,7 @@ class Guard:
                 present = {name for name, _ in message.get("headers", ())}
                 added = [pair for pair in self._headers(scope) if pair[0] not in present]
                 message["headers"] = [*message.get("headers", ()), *added]
-            async with asyncio.timeout(self._limits.read_seconds):  # disconnects clients that stop reading
+            async with asyncio.timeout(self.limits.read_seconds):  # disconnects clients that stop reading
                 await send(message)
 
         body, watch = _Body(self, receive), _Watch(receive)
@@ -79,7 +80,7 @@ class Guard:
             try:
                 self._check_host(scope)
                 self._check_token(scope)
-                await body.read(self._max_bytes(scope), _content_length(scope), self._limits.read_seconds)
+                await body.read(scope)
                 with watch:
                     await self._app(scope, body.replay, send_with_headers)
             except asyncio.CancelledError:
@@ -87,14 +88,14 @@ class Guard:
                     raise
                 status = status or _CLIENT_LEFT
             except RequestError as error:
-                drain_seconds = 0 if error.status == 408 else self._limits.read_seconds
+                drain_seconds = 0 if error.status == 408 else self.limits.read_seconds
                 await _send_error(send_with_headers, error, body, drain_seconds)
             except Exception as error:
                 self._log.failure(error)
                 if not status:
                     await _send_error(send_with_headers, RequestError(500, "internal error: see the service's log"))
         finally:
-            self.release(body.reserved)
+            self.body_bytes -= body.reserved
             seconds = time.perf_counter() - start
             self._metrics.request(scope, status, seconds)
             self._log.request(scope, status, seconds, body.n_bytes)
@@ -128,18 +129,11 @@ class Guard:
         message = "the token is wrong" if given else "a token is required: send it as Authorization: Bearer TOKEN"
         raise RequestError(401, message, {"www-authenticate": "Bearer"})
 
-    def _max_bytes(self, scope: Scope) -> int:
-        is_upload = scope["path"].startswith(self._uploads)
-        return self._limits.upload_bytes if is_upload else self._limits.body_bytes
-
     def reserve(self, n_bytes: int) -> None:
         """Count bytes of request bodies in memory; raise an error if they exceed the limit."""
-        self._body_bytes += n_bytes
-        if self._body_bytes > _MAX_BODIES * self._limits.upload_bytes:
+        self.body_bytes += n_bytes
+        if self.body_bytes > _MAX_BODIES * self.limits.upload_bytes:
             raise busy()
-
-    def release(self, n_bytes: int) -> None:
-        self._body_bytes -= n_bytes
 
 
 class _Watch:
@@ -184,13 +178,18 @@ class _Body:
         self.reserved = 0
         self.n_bytes = 0
 
-    async def read(self, max_bytes: int, declared: int | None, seconds: float) -> None:
+    async def read(self, scope: Scope) -> None:
         """Read the body. The actual bytes are counted, whatever length the request declares."""
-        if declared is not None and declared > max_bytes:
-            raise _too_large(max_bytes)
+        limits = self._guard.limits
+        is_upload = scope["path"].startswith(self._guard.uploads)
+        max_bytes = limits.upload_bytes if is_upload else limits.body_bytes
+        too_large = RequestError(413, f"the request body has more than {max_bytes:,} bytes")
+        declared = dict(scope["headers"]).get(b"content-length", b"")
+        if declared.isdigit() and int(declared) > max_bytes:
+            raise too_large
         parts = []
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(limits.read_seconds):
                 while self.is_incomplete:
                     message = await self._receive()
                     if message["type"] == "http.disconnect":
@@ -199,12 +198,12 @@ class _Body:
                     self.is_incomplete = message.get("more_body", False)
                     self.n_bytes += len(part)
                     if self.n_bytes > max_bytes:
-                        raise _too_large(max_bytes)
+                        raise too_large
                     self.reserved += len(part)
                     self._guard.reserve(len(part))
                     parts.append(part)
         except TimeoutError:
-            raise RequestError(408, f"the request did not arrive within {seconds:g} seconds") from None
+            raise RequestError(408, f"the request did not arrive within {limits.read_seconds:g} seconds") from None
         self._content = b"".join(parts)
 
     async def replay(self) -> Message:
@@ -217,14 +216,12 @@ class _Body:
     async def drain(self, seconds: float) -> None:
         """Read and discard the rest of the body, within limits."""
         remaining = _MAX_DRAINED
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.is_incomplete and remaining > 0:
                     message = await self._receive()
                     self.is_incomplete = message["type"] == "http.request" and message.get("more_body", False)
                     remaining -= len(message.get("body", b""))
-        except TimeoutError:
-            pass
 
 
 async def _send_error(send: Send, error: RequestError, body: _Body | None = None, drain_seconds: float = 0) -> None:
@@ -243,14 +240,3 @@ async def _send_error(send: Send, error: RequestError, body: _Body | None = None
     if body is not None and is_incomplete:
         await body.drain(drain_seconds)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-def _too_large(max_bytes: int) -> RequestError:
-    return RequestError(413, f"the request body has more than {max_bytes:,} bytes")
-
-
-def _content_length(scope: Scope) -> int | None:
-    for name, value in scope["headers"]:
-        if name == b"content-length" and value.isdigit():
-            return int(value)
-    return None

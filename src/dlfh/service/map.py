@@ -6,15 +6,13 @@ Each code is joined to its nearest neighbours; joined points attract and all poi
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 
 from dlfh._arrays import Array, Floats, Singles
 from dlfh.codes import unpack
 from dlfh.collection.item_codes import hashed_codes
-from dlfh.service.answering import item_fields
+from dlfh.service.answering import dump, item_fields
 from dlfh.service.states import State
 
 #: Neighbours per point, number of steps, and random points that repel a point in each step.
@@ -26,8 +24,8 @@ _RANK_WEIGHT = 0.75
 _BLOCK_ROWS = 1024
 
 
-def draw_map(state: State, max_points: int) -> dict[str, Any]:
-    """Return map coordinates of all items, or of a fixed random sample of ``max_points``."""
+def draw_map(state: State, max_points: int) -> bytes:
+    """Return in JSON the map coordinates of all items, or of a fixed random sample of ``max_points``."""
     n = len(state.index)
     sample = np.arange(n)
     if n > max_points:
@@ -45,7 +43,7 @@ def draw_map(state: State, max_points: int) -> dict[str, Any]:
     for item, (x, y) in zip(items, positions.round(4).tolist(), strict=True):
         fields = item_fields(state, item.id, item.metadata or {})
         points.append({"id": item.id, "x": x, "y": y, "labels": fields["labels"], "thumbnail": fields["thumbnail"]})
-    return {"state": state.name, "items": n, "points": points}
+    return dump({"state": state.name, "items": n, "points": points})
 
 
 def lay_out(vectors: Singles) -> Floats:

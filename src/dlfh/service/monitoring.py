@@ -18,16 +18,15 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 class Log:
     """A log with one line of JSON per request or event; without a stream, nothing is written."""
 
-    def __init__(self, stream: IO[str] | None, clock: Any = time.time) -> None:
+    def __init__(self, stream: IO[str] | None) -> None:
         self._stream = stream
-        self._clock = clock
         self._lock = threading.Lock()
 
     def event(self, name: str, **fields: Any) -> None:
         """Log an event."""
         if self._stream is None:
             return
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         line = json.dumps({"time": now, "event": name, **fields})
         with self._lock:
             try:
@@ -60,19 +59,19 @@ class Metrics:
 
     def __init__(self) -> None:
         self.draining = False
-        self.registry = CollectorRegistry()
+        registry = self.registry = CollectorRegistry()
         labels = ("endpoint", "method", "status")
-        self._requests = Counter("dlfh_requests", "Number of requests.", labels, registry=self.registry)
+        self._requests = Counter("dlfh_requests", "Number of requests.", labels, registry=registry)
         self._seconds = Histogram(
-            "dlfh_request_seconds", "Response time.", ["endpoint"], buckets=_SECONDS, registry=self.registry
+            "dlfh_request_seconds", "Response time.", ["endpoint"], buckets=_SECONDS, registry=registry
         )
         self.batches = Histogram(
-            "dlfh_batch_size", "Requests per batch.", buckets=(1, 2, 4, 8, 16, 32), registry=self.registry
+            "dlfh_batch_size", "Requests per batch.", buckets=(1, 2, 4, 8, 16, 32), registry=registry
         )
-        self.waiting = Gauge("dlfh_waiting", "Requests in the queue.", registry=self.registry)
-        self.items = Gauge("dlfh_items", "Items in the collection.", registry=self.registry)
+        self.waiting = Gauge("dlfh_waiting", "Requests in the queue.", registry=registry)
+        self.items = Gauge("dlfh_items", "Items in the collection.", registry=registry)
         self.refreshes = Counter(
-            "dlfh_refreshes", "Attempts to load a new state of the collection.", ["result"], registry=self.registry
+            "dlfh_refreshes", "Attempts to load a new state of the collection.", ["result"], registry=registry
         )
 
     def request(self, scope: Mapping[str, Any], status: int, seconds: float) -> None:

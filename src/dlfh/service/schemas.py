@@ -34,6 +34,17 @@ Filter = Annotated[dict[str, Any], WithJsonSchema(_FILTER.json_schema())]
 Numbers = Annotated[list[Number], Field(max_length=1 << 16, fail_fast=True)]
 
 
+def _optional(description: str, **settings: Any) -> Any:
+    """Return a field that a request may omit; by default, it is null."""
+    if "default_factory" not in settings:
+        settings.setdefault("default", None)
+    return Field(description=description, **settings)
+
+
+def _examples(*examples: Any) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": [*examples]})
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -41,18 +52,15 @@ class _Strict(BaseModel):
 class SearchQuery(_Strict):
     """A query: exactly one of text, id, vector and code."""
 
-    text: Text | None = Field(None, description="A text.", examples=["weather forecast"])
-    id: Identifier | None = Field(None, description="The id of an item of the collection, to find similar ones.")
-    vector: Numbers | None = Field(
-        None, description="A feature vector of the given `modality`, with as many numbers as in training."
+    text: Text | None = _optional("A text.", examples=["weather forecast"])
+    id: Identifier | None = _optional("The id of an item of the collection, to find similar ones.")
+    vector: Numbers | None = _optional("A feature vector of the given `modality`, with as many numbers as in training.")
+    code: Hexadecimal | None = _optional("A hexadecimal code, as in search results.")
+    modality: Name | None = _optional(
+        "The modality of a text or a vector; for texts, the first that takes texts by default."
     )
-    code: Hexadecimal | None = Field(None, description="A hexadecimal code, as in search results.")
-    modality: Name | None = Field(
-        None, description="The modality of a text or a vector; for texts, the first that takes texts by default."
-    )
-
-    literal: bool = Field(
-        False, description="Search for a text as it is, without correcting, replacing or excluding words."
+    literal: bool = _optional(
+        "Search for a text as it is, without correcting, replacing or excluding words.", default=False
     )
 
     @model_validator(mode="after")
@@ -73,34 +81,29 @@ class SearchQuery(_Strict):
 class _Options(_Strict):
     """The fields of `dlfh.collection.SearchOptions`, within limits."""
 
-    k: int = Field(10, ge=1, le=_LIMITS.k, description="Number of items to return.")
-    modalities: Name | Annotated[list[Name], Field(min_length=1, max_length=32)] | None = Field(
-        None,
-        description="The modality to search, several, or `all`; by default the choice that ranked held-out items best.",
+    k: int = _optional("Number of items to return.", default=10, ge=1, le=_LIMITS.k)
+    modalities: Name | Annotated[list[Name], Field(min_length=1, max_length=32)] | None = _optional(
+        "The modality to search, several, or `all`; by default the choice that ranked held-out items best."
     )
-    match: Literal["codes", "words", "both"] | None = Field(
-        None, description="What a text is compared with; by default the choice that ranked held-out items best."
+    match: Literal["codes", "words", "both"] | None = _optional(
+        "What a text is compared with; by default the choice that ranked held-out items best."
     )
-    ranking: Literal["all", "any", "asymmetric", "hamming"] | None = Field(
-        None,
-        description="By the probability of all or any labels of the query, or by the distance of codes; by default the "
-        "choice that ranked held-out items best.",
+    ranking: Literal["all", "any", "asymmetric", "hamming"] | None = _optional(
+        "By the probability of all or any labels of the query, or by the distance of codes; by default the "
+        "choice that ranked held-out items best."
     )
-    hashed_only: bool = Field(False, description="Compare hashed codes only, so labelled items are not favoured.")
-    min_probability: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        None, description="Return only items whose probability is at least this."
+    hashed_only: bool = _optional("Compare hashed codes only, so labelled items are not favoured.", default=False)
+    min_probability: Annotated[float, Field(gt=0, lt=1)] | None = _optional(
+        "Return only items whose probability is at least this."
     )
-    where: Filter | None = Field(
-        None,
-        description="Filter by labels and columns, listed by `GET /v1/collection`: a value, one of several, or an "
-        'operator as in `{"price": {"<": 20}}`; `and`, `or` and `not` combine filters.',
+    where: Filter | None = _optional(
+        "Filter by labels and columns, listed by `GET /v1/collection`: a value, one of several, or an "
+        'operator as in `{"price": {"<": 20}}`; `and`, `or` and `not` combine filters.'
     )
-    radius: Annotated[int, Field(ge=0, le=1 << 16)] | None = Field(
-        None,
-        description="Return all items within this Hamming distance, instead of `k`; an error if they are more than "
-        "the largest `k`.",
+    radius: Annotated[int, Field(ge=0, le=1 << 16)] | None = _optional(
+        "Return all items within this Hamming distance, instead of `k`; an error if they are more than the largest `k`."
     )
-    ids: Ids | None = Field(None, description="Search only the items with these ids.")
+    ids: Ids | None = _optional("Search only the items with these ids.")
 
     def options(self, limits: Limits) -> SearchOptions:
         """Return the options; raise `RequestError` if they exceed the limits of this service."""
@@ -112,20 +115,15 @@ class _Options(_Strict):
 class Search(_Options, SearchQuery):
     """A query, or a batch of them in `queries`, and its options."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {"text": "weather forecast", "k": 5},
-                {"text": "money", "modalities": "image", "min_probability": 0.5, "where": {"labels": ["Business"]}},
-                {"id": "bus", "modalities": "image"},
-                {"queries": [{"text": "left arrow"}, {"id": "bus"}], "k": 3},
-            ]
-        },
+    model_config = _examples(
+        {"text": "weather forecast", "k": 5},
+        {"text": "money", "modalities": "image", "min_probability": 0.5, "where": {"labels": ["Business"]}},
+        {"id": "bus", "modalities": "image"},
+        {"queries": [{"text": "left arrow"}, {"id": "bus"}], "k": 3},
     )
 
-    queries: Annotated[list[SearchQuery], Field(min_length=1, max_length=_LIMITS.batch)] | None = Field(
-        None, description="Several queries, which share the options."
+    queries: Annotated[list[SearchQuery], Field(min_length=1, max_length=_LIMITS.batch)] | None = _optional(
+        "Several queries, which share the options."
     )
 
     @model_validator(mode="after")
@@ -152,26 +150,19 @@ class ImageSearch(_Options):
 class NewItem(_Strict):
     """The content of an item: at least one of text, image and vectors."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"text": "a red running shoe", "labels": ["shoes"], "columns": {"price": 59}}]},
-    )
+    model_config = _examples({"text": "a red running shoe", "labels": ["shoes"], "columns": {"price": 59}})
 
-    text: Text | None = Field(None, description="Text, in the first modality that takes texts.")
-    texts: Annotated[dict[Name, Text], Field(max_length=32)] = Field(
-        default_factory=dict, description="Texts by modality, if several take texts."
+    text: Text | None = _optional("Text, in the first modality that takes texts.")
+    texts: Annotated[dict[Name, Text], Field(max_length=32)] = _optional(
+        "Texts by modality, if several take texts.", default_factory=dict
     )
-    image: Annotated[str, Field(min_length=1, max_length=_LIMITS.upload_bytes)] | None = Field(
-        None, description="Image, in base64."
+    image: Annotated[str, Field(min_length=1, max_length=_LIMITS.upload_bytes)] | None = _optional("Image, in base64.")
+    vectors: Annotated[dict[Name, Numbers], Field(max_length=32)] = _optional(
+        "Vectors by modality, for modalities that take vectors.", default_factory=dict
     )
-    vectors: Annotated[dict[Name, Numbers], Field(max_length=32)] = Field(
-        default_factory=dict, description="Vectors by modality, for modalities that take vectors."
-    )
-    labels: Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(max_length=1000)] = Field(
-        default_factory=list, description="Labels, if known."
-    )
-    columns: Annotated[dict[Name, Scalar], Field(max_length=100)] = Field(
-        default_factory=dict, description="Further columns to show and to filter by."
+    labels: Annotated[list[Name], Field(max_length=1000)] = _optional("Labels, if known.", default_factory=list)
+    columns: Annotated[dict[Name, Scalar], Field(max_length=100)] = _optional(
+        "Further columns to show and to filter by.", default_factory=dict
     )
 
 
@@ -185,7 +176,7 @@ class NewItems(_Strict):
     """Items to add: all of them or, on an error, none."""
 
     items: Annotated[list[ItemWithId], Field(min_length=1, max_length=_LIMITS.batch)]
-    update: bool = Field(True, description="Replace items with the same ids; otherwise skip them.")
+    update: bool = _optional("Replace items with the same ids; otherwise skip them.", default=True)
 
 
 class ItemIds(_Strict):
@@ -197,14 +188,14 @@ class ItemIds(_Strict):
 class Suggest(_Strict):
     """The items to suggest labels for, and how reliable the suggestions shall be."""
 
-    ids: Ids | None = Field(None, description="Only the items with these ids.")
-    where: Filter | None = Field(None, description="Only items whose columns match this filter, as in a search.")
-    precision: float = Field(0.8, gt=0, lt=1, description="Share of the suggestions that shall be right.")
-    k: int = Field(10, ge=1, le=_LIMITS.k, description="Maximum number of labels per item.")
-    missing: bool = Field(
-        False, description="Suggest labels also for items that have some; the precision is not promised for these."
+    ids: Ids | None = _optional("Only the items with these ids.")
+    where: Filter | None = _optional("Only items whose columns match this filter, as in a search.")
+    precision: float = _optional("Share of the suggestions that shall be right.", default=0.8, gt=0, lt=1)
+    k: int = _optional("Maximum number of labels per item.", default=10, ge=1, le=_LIMITS.k)
+    missing: bool = _optional(
+        "Suggest labels also for items that have some; the precision is not promised for these.", default=False
     )
-    start: int = Field(0, ge=0, le=1 << 40, description="`next` of the page before.")
+    start: int = _optional("`next` of the page before.", default=0, ge=0, le=1 << 40)
 
 
 # ------------------------------------------------------------------------------------------------- responses

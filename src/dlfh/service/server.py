@@ -1,25 +1,29 @@
-"""Running a service with uvicorn, with a graceful shutdown."""
+"""Running a service with uvicorn, with limits on connections and a graceful shutdown."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from dlfh.errors import InputError
+from dlfh.service.answering import dump
 from dlfh.service.app import create_app
-from dlfh.service.connection import connection_class
 from dlfh.service.monitoring import Log
-from dlfh.service.settings import LOOPBACK, Settings
+from dlfh.service.settings import LOOPBACK, Limits, Settings
+
+#: Limit of everything but bodies: request line, headers, chunk headers, trailers. Browsers send a tenth of it.
+_MAX_HEAD_BYTES = 32 << 10
 
 
 def serve(
@@ -50,9 +54,8 @@ def serve(
     settings = settings or Settings()
     log = Log(sys.stderr)
     logging.getLogger("uvicorn.error").disabled = True  # not JSON, and redundant with the log of the service
-    listening = _listen(host, port)
-    with listening:
-        app = create_app(Path(folder), settings, log=log)
+    with _listen(host, port) as listening:
+        app = create_app(folder, settings, log=log)
         bound = listening.getsockname()
         shown = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
         config = uvicorn.Config(
@@ -61,7 +64,7 @@ def serve(
             access_log=False,
             server_header=False,
             date_header=True,
-            http=connection_class(settings.limits.connections, settings.limits.read_seconds),
+            http=functools.partial(_Connection, settings.limits),  # type: ignore[arg-type]
             lifespan="on",
             ws="none",
             timeout_keep_alive=30,
@@ -126,3 +129,103 @@ class _Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+class _Connection(HttpToolsProtocol):
+    """An HTTP connection with limits: number of connections, time and size of request heads, and slow readers.
+
+    uvicorn leaves these limits to a reverse proxy, which a service that is started by hand does not have.
+    """
+
+    def __init__(self, limits: Limits, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._limits = limits
+        self._in_head = True
+        self._head_bytes = 0
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._start_read_timer()
+        if len(self.connections) > self._limits.connections:
+            self._send_error(503, "too many connections are open: try again in a second")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer("read")
+        self._stop_timer("write")
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        self._head_bytes += len(data)
+        if self._in_head:
+            self._start_read_timer()
+        super().data_received(data)
+        if self._head_bytes > _MAX_HEAD_BYTES:
+            self._send_error(431, f"the request head has more than {_MAX_HEAD_BYTES:,} bytes")
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._stop_timer("read")
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._head_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._in_head, self._head_bytes = True, 0
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._start_write_timer(self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        self._stop_timer("write")
+        super().resume_writing()
+
+    def _start_write_timer(self, n_bytes: int) -> None:
+        """Disconnect a client that reads nothing until the timer expires: responses would stay in memory."""
+
+        def check() -> None:
+            remaining = self.transport.get_write_buffer_size()
+            if remaining >= n_bytes:
+                self.transport.abort()
+            else:
+                self._start_write_timer(remaining)
+
+        self._stop_timer("write")
+        self._timers["write"] = self.loop.call_later(self._limits.read_seconds, check)
+
+    def _stop_timer(self, name: str) -> None:
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+
+    def send_400_response(self, msg: str) -> None:
+        self._send_error(400, "the request is not HTTP")
+
+    def _send_error(self, status: int, message: str) -> None:
+        if self.transport.is_closing():
+            return
+        content = dump({"error": message})
+        head = f"content-type: application/json\r\ncontent-length: {len(content)}\r\n"
+        retry = "retry-after: 1\r\n" if status == 503 else ""
+        end = "x-content-type-options: nosniff\r\nconnection: close\r\n\r\n"
+        self.transport.write(STATUS_LINE[status] + (head + retry + end).encode() + content)
+        self.transport.close()
+
+    def _start_read_timer(self) -> None:
+        if "read" not in self._timers:
+            self._timers["read"] = self.loop.call_later(self._limits.read_seconds, self._on_read_timeout)
+
+    def _on_read_timeout(self) -> None:
+        del self._timers["read"]
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._start_read_timer()  # the client waits for an earlier response
+        elif self._head_bytes:
+            self._send_error(408, f"the request did not arrive within {self._limits.read_seconds:g} seconds")
+        else:
+            self.transport.close()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,13 @@ import numpy as np
 from dlfh.codes import n_bytes
 from dlfh.collection import Collection
 from dlfh.collection.folder import open_items, read_card
-from dlfh.service.facets import Facets
+from dlfh.errors import InputError
+from dlfh.index.where import Value, names_of, parse_where, values_of
+
+#: The values of a column with more than ``_MAX_VALUES`` are not listed; of others, at most ``_MAX_LISTED``.
+_MAX_VALUES, _MAX_LISTED = 10_000, 200
+#: The name of labels in filters, and the key of an item's metadata that holds the columns of its table.
+_LABELS, _COLUMNS = "labels", "columns"
 
 
 class State:
@@ -54,13 +61,13 @@ class State:
         labels = [str(value) for value, _ in self.facets.values().get("labels", ())]
         self.encoder.codes_of_labels([labels], 1)
 
-    def once(self, name: str, compute: Callable[[], Any]) -> Any:
-        """Return the result of ``compute``, called once per state. Other names do not wait for it."""
+    def once(self, name: str, compute: Callable[..., Any], *arguments: Any) -> Any:
+        """Return ``compute(self, *arguments)``, called once per state. Other names do not wait for it."""
         with self._lock:
             computing = self._computing.setdefault(name, threading.Lock())
         with computing:
             if name not in self._computed:
-                self._computed[name] = compute()
+                self._computed[name] = compute(self, *arguments)
             return self._computed[name]
 
 
@@ -119,3 +126,51 @@ def _open(folder: Path, last: State | None = None) -> State:
     for featurizer in collection.encoder.featurizers_.values():
         featurizer.verbose = False
     return State(collection, card)
+
+
+class Facets:
+    """The values that items can be filtered by, and their frequencies, from the metadata of all items."""
+
+    def __init__(self, all_metadata: Iterable[Mapping[str, Any] | None]) -> None:
+        self._counts: dict[str, Counter[tuple[type, Value]]] = {}
+        self._names: set[str] = set()
+        unlisted: set[str] = set()
+        for metadata in all_metadata:
+            columns = (metadata or {}).get(_COLUMNS)
+            labels = [_LABELS] if _LABELS in (metadata or {}) else []
+            for name in dict.fromkeys([*labels, *(columns if isinstance(columns, Mapping) else ())]):  # not its texts
+                values = values_of(metadata, name)
+                self._names.update([name] if values else ())
+                if name in unlisted or not values:
+                    continue
+                counts = self._counts.setdefault(name, Counter())
+                counts.update({(type(value), value) for value in values})
+                if len(counts) > _MAX_VALUES:
+                    del self._counts[name]
+                    unlisted.add(name)
+
+    def check(self, where: Mapping[str, Any]) -> None:
+        """Raise InputError if a filter names a label or column that no item has."""
+        unknown = sorted(names_of(parse_where(where)) - self._names)
+        if unknown:
+            known = ", ".join(map(repr, sorted(self._names))) or "no labels or columns"
+            raise InputError(f"where has the unknown name {unknown[0]!r}: items have {known}")
+
+    @property
+    def n_labels(self) -> int:
+        """Number of distinct labels."""
+        return len(self._counts.get(_LABELS, ()))
+
+    def values(self) -> dict[str, list[tuple[Value, int]]]:
+        """Return, by name, the most frequent values and the number of items that have each."""
+        listed = {}
+        for name, counts in self._counts.items():
+            pairs = [(_shown(value), count) for (_, value), count in counts.items()]
+            listed[name] = sorted(pairs, key=lambda pair: (-pair[1], str(pair[0])))[:_MAX_LISTED]
+        return listed
+
+
+def _shown(value: Value) -> Value:
+    """Return a whole number as int: 3 for 3.0."""
+    whole = not isinstance(value, (str, bool)) and value.is_integer() and abs(value) < 1 << 53
+    return int(value) if whole else value

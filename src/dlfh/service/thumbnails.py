@@ -25,10 +25,7 @@ _SIDE, _MAX_BYTES = 256, 64 << 20
 class Thumbnails:
     """Thumbnails, with a cache of the most recently used.
 
-    Parameters
-    ----------
-    folders : sequence of path
-        Folders whose pictures may be shown, besides the collection's own.
+    Pictures in ``folders`` may be shown, besides those in the collection's own folder.
     """
 
     def __init__(self, folders: Sequence[str | os.PathLike[str]] = ()) -> None:
@@ -65,7 +62,12 @@ class Thumbnails:
                 content = _thumbnail(path)
             except InputError:
                 raise RequestError(404, f"the image of item {identifier[:200]!r} cannot be read") from None
-            self._store(key, content)
+            with self._lock:
+                if key not in self._cache:
+                    self._cache[key] = content
+                    self._n_bytes += len(content)
+                while self._n_bytes > _MAX_BYTES:
+                    self._n_bytes -= len(self._cache.popitem(last=False)[1])
         return content, hashlib.sha256(repr(key).encode()).hexdigest()[:32]
 
     def _permitted(self, state: State, path: Path) -> Path | None:
@@ -93,14 +95,6 @@ class Thumbnails:
         if Path(os.path.realpath(state.collection.path)).is_relative_to(folder):
             return "pictures outside the collection are not shown: name their folder with --pictures"
         return f"pictures in {folder} are not shown: add --pictures {folder} to show them"
-
-    def _store(self, key: tuple[Any, ...], content: bytes) -> None:
-        with self._lock:
-            if key not in self._cache:
-                self._cache[key] = content
-                self._n_bytes += len(content)
-            while self._n_bytes > _MAX_BYTES:
-                self._n_bytes -= len(self._cache.popitem(last=False)[1])
 
 
 def _thumbnail(path: Any) -> bytes:

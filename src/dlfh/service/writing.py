@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -43,7 +42,7 @@ def put_items(states: States, new: Sequence[ItemWithId], limits: Limits, update:
     problem = next(iter([*items.problems, *vectors.problems]), None)
     if problem is not None:
         raise InputError(f"nothing was added: {problem}")
-    with _Writer(state) as collection:
+    with _writing(state) as collection:
         known = collection.index.contains(items.ids)
         n_known = int(known.sum())
         with _stored_images(collection, items, np.flatnonzero(~known | update), limits):
@@ -60,7 +59,7 @@ def remove_items(states: States, ids: Sequence[str], limits: Limits) -> dict[str
     ids = list(dict.fromkeys(ids))
     if len(ids) > limits.batch:
         raise RequestError(422, f"a request can remove at most {limits.batch} items")
-    with _Writer(states.current) as collection:
+    with _writing(states.current) as collection:
         missing = next((name for name in ids if name not in collection), None)
         if missing is not None:
             raise unknown_item(missing)
@@ -68,24 +67,19 @@ def remove_items(states: States, ids: Sequence[str], limits: Limits) -> dict[str
     return _summary(states, removed=len(ids))
 
 
-class _Writer:
-    """Context manager of a writable collection. Across processes, only one writer is open at a time."""
-
-    def __init__(self, state: State) -> None:
-        try:
-            self._index = open_items(state.collection.path, writable=True)
-        except LockedError:
-            raise _conflict("another process is changing the collection: try again") from None
-        self._collection = Collection(state.encoder, self._index, state.collection.path)
-        if self._index.identity != state.card.get("index"):
-            self._index.close()
+@contextmanager
+def _writing(state: State) -> Iterator[Collection]:
+    """Open a collection for a change. Across processes, only one writer is open at a time."""
+    try:
+        index = open_items(state.collection.path, writable=True)
+    except LockedError:
+        raise _conflict("another process is changing the collection: try again") from None
+    try:
+        if index.identity != state.card.get("index"):
             raise _conflict("the collection was replaced: try again")
-
-    def __enter__(self) -> Collection:
-        return self._collection
-
-    def __exit__(self, *_: object) -> None:
-        self._index.close()  # closing the collection would rewrite its word index after every change
+        yield Collection(state.encoder, index, state.collection.path)
+    finally:
+        index.close()  # closing the collection would rewrite its word index after every change
 
 
 def _conflict(message: str) -> RequestError:
@@ -107,13 +101,8 @@ def _items(state: State, new: Sequence[ItemWithId], limits: Limits) -> Items:
     check_distinct(ids)
     modalities: dict[str, Any] = {}
     for row, item in enumerate(new):
-        for name, text in _texts(state, item).items():
-            modalities.setdefault(name, [None] * len(new))[row] = text
-        if item.image is not None:
-            name = state.searcher.default_modality("image") or ""
-            if not name:
-                raise InputError("this collection does not take images")
-            modalities.setdefault(name, [None] * len(new))[row] = _decode_image(item.image, limits)
+        for name, value in _texts_and_image(state, item, limits).items():
+            modalities.setdefault(name, [None] * len(new))[row] = value
     for name in {name for item in new for name in item.vectors}:
         if encoder.featurizer(name).takes != "vectors":
             raise InputError(f"modality {name!r} takes {encoder.featurizer(name).takes}, not vectors")
@@ -132,29 +121,28 @@ def _items(state: State, new: Sequence[ItemWithId], limits: Limits) -> Items:
     return items
 
 
-def _texts(state: State, item: ItemWithId) -> dict[str, str]:
-    """Return an item's texts by modality."""
-    texts = dict(item.texts)
+def _texts_and_image(state: State, item: ItemWithId, limits: Limits) -> dict[str, Any]:
+    """Return an item's texts, and the file of its image, by modality."""
+    values: dict[str, Any] = dict(item.texts)
     if item.text is not None:
         name = state.searcher.default_modality("text")
         if name is None:
             raise InputError("this collection does not take texts")
-        texts.setdefault(name, item.text)
+        values.setdefault(name, item.text)
     known = state.encoder.text_modalities()
-    unknown = next((name for name in texts if name not in known), None)
+    unknown = next((name for name in values if name not in known), None)
     if unknown is not None:
         raise InputError(f"modality {unknown!r} does not take texts: expected {', '.join(map(repr, known))}")
-    return texts
-
-
-def _decode_image(encoded: str, limits: Limits) -> bytes:
-    """Return the file in a request."""
-    try:
-        content = base64.b64decode(encoded, validate=True)
-    except (binascii.Error, ValueError):
-        raise InputError("the image is not in base64") from None
-    check_image(content, limits.pixels)
-    return content
+    if item.image is not None:
+        name = state.searcher.default_modality("image")
+        if not name:
+            raise InputError("this collection does not take images")
+        try:
+            values[name] = base64.b64decode(item.image, validate=True)
+        except ValueError:
+            raise InputError("the image is not in base64") from None
+        check_image(values[name], limits.pixels)
+    return values
 
 
 @contextmanager
