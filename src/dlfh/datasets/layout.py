@@ -83,7 +83,9 @@ def write_parts(
     data = stack(list(parts.values()))
     labels, label_names = data.labels, data.label_names
     if isinstance(labels, list):
-        labels, label_names = _as_indicator(labels)
+        sets = LabelSets.from_labels(labels, allow_empty=True)
+        labels = sp.csr_array(sets.rows()[sets.set_of_point].astype(np.int8))
+        label_names = tuple(str(name) for name in sets.names or range(sets.n_labels))
     for modality in data.modalities:
         if modality in _RESERVED:
             raise InputError(f"a modality stored in a file cannot be called {modality!r}: rename it")
@@ -94,13 +96,6 @@ def write_parts(
     part = np.repeat(list(parts), [len(points) for points in parts.values()])
     arrays = {**data.modalities, "labels": labels, "part": part, "about": np.array(json.dumps(about))}
     write_arrays(path, arrays)
-
-
-def _as_indicator(labels: list[Any]) -> tuple[sp.csr_array, tuple[str, ...]]:
-    sets = LabelSets.from_labels(labels, allow_empty=True)
-    ones = np.ones(len(sets.labels), np.int8)
-    indicator = sp.csr_array((ones, sets.labels, sets.starts), shape=(sets.n_sets, sets.n_labels))[sets.set_of_point]
-    return sp.csr_array(indicator), tuple(str(name) for name in sets.names or range(sets.n_labels))
 
 
 # -------------------------------------------------------------------------------------------- this library's layout

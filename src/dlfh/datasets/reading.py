@@ -300,10 +300,7 @@ def _label_lists(labels: Any, name: str, label_names: Sequence[str] | None = Non
     sets = LabelSets.from_labels(labels, name=f"labels {name!r}", allow_empty=True)
     numbers = label_names or range(sets.n_labels)  # of the columns of an indicator matrix
     names = [str(label) for label in (numbers if sets.names is None else sets.names)]
-    lists = [
-        [names[label] for label in sets.labels[start:stop]]
-        for start, stop in zip(sets.starts[:-1], sets.starts[1:], strict=True)
-    ]
+    lists = [[names[label] for label in sets.labels_of(number)] for number in range(sets.n_sets)]
     return [list(lists[group]) for group in sets.set_of_point]
 
 

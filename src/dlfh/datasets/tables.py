@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import codecs
 import functools
 import importlib.util
+import io
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -166,36 +166,23 @@ def _decoded_lines(file: Path, encoding: str) -> Iterator[str]:
     if encoding.lower().replace("_", "-") == "utf-8":
         encoding = "utf-8-sig"
     hint = "save it as UTF-8, or name its encoding (encoding, or --encoding latin-1 for example)"
+    content = file.read_bytes()
     try:
-        with open(file, encoding=encoding, newline="") as stream:
-            for number, line in enumerate(stream, 1):
-                if "\0" in line:
-                    raise InputError(f"it is not a text file: line {number} contains a null character")
-                yield line
+        text = content.decode(encoding)
     except LookupError:
         raise InputError(f"unknown encoding {encoding!r}: use utf-8 or latin-1, for example") from None
     except UnicodeDecodeError as error:
+        line = content[: error.start].decode(encoding).count("\n") + 1
         raise InputError(
-            f"it is not encoded in {encoding.removesuffix('-sig')}: line {_undecodable_line(file, encoding)} "
-            f"contains the byte 0x{error.object[error.start]:02x}; {hint}"
+            f"it is not encoded in {encoding.removesuffix('-sig')}: line {line} contains the byte "
+            f"0x{content[error.start]:02x}; {hint}"
         ) from None
-    except InputError:
-        raise
     except ValueError as error:  # UTF-16 without a byte order mark, an encoding name with a null character
         raise InputError(f"it is not encoded in {encoding!r}: {error}; {hint}") from None
-
-
-def _undecodable_line(file: Path, encoding: str) -> int:
-    """Return the number of the first line that cannot be decoded; the error itself only has a block offset."""
-    decoder = codecs.getincrementaldecoder(encoding)()
-    number = 1
-    with open(file, "rb") as stream:
-        for line in stream:
-            try:
-                number += decoder.decode(line).count("\n")
-            except UnicodeDecodeError:
-                break
-    return number
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise InputError(f"it is not a text file: line {line} contains a null character")
+    return io.TextIOWrapper(io.BytesIO(content), encoding, newline="")
 
 
 def _read_json_lines(file: Path, encoding: str, budget: Budget) -> Table:

@@ -11,10 +11,9 @@ from dlfh._lazy import import_on_demand
 from dlfh.features.base import Featurizer
 
 if TYPE_CHECKING:
-    from dlfh.features.clip import Clip
     from dlfh.features.combined import CombinedImage
-    from dlfh.features.efficientnet import EfficientNet
     from dlfh.features.gist import Gist
+    from dlfh.features.network import Clip, EfficientNet
     from dlfh.features.text import BagOfWords
     from dlfh.features.vectors import Vectors
 
@@ -24,9 +23,9 @@ Featurizer._registry.declare(
     __name__,
     {
         "bag-of-words": "text",
-        "clip": "clip",
+        "clip": "network",
         "combined-image": "combined",
-        "efficientnet": "efficientnet",
+        "efficientnet": "network",
         "gist": "gist",
         "hog": "combined",
         "thumbnail": "combined",
@@ -37,10 +36,9 @@ Featurizer._registry.declare(
 __getattr__, __dir__ = import_on_demand(
     __name__,
     {
-        "clip": "Clip",
         "combined": "CombinedImage",
-        "efficientnet": "EfficientNet",
         "gist": "Gist",
+        "network": "Clip EfficientNet",
         "text": "BagOfWords",
         "vectors": "Vectors",
     },

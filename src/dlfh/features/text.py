@@ -25,10 +25,9 @@ import scipy.sparse as sp
 from dlfh._arrays import Array, Integers
 from dlfh._limits import check_limit
 from dlfh._progress import progress
-from dlfh._validation import check_choice, check_flag, check_integer
+from dlfh._validation import check_choice, check_flag, check_integer, is_integer
 from dlfh.errors import InputError
 from dlfh.features.base import Arrays, Featurizer, PartialFeatures, read_each
-from dlfh.features.stop_words import ENGLISH_STOP_WORDS
 
 #: Unicode ranges of scripts without spaces between words.
 _UNSPACED = (
@@ -50,6 +49,29 @@ _MAX_NGRAM = 1000
 
 #: Prefix of character n-grams, which no word contains.
 _CHAR_PREFIX = "#"
+
+#: English stop words: the list of the Glasgow Information Retrieval Group, as in scikit-learn.
+_WORDS = """
+    a about above across after afterwards again against all almost alone along already also although always am among
+    amongst amoungst amount an and another any anyhow anyone anything anyway anywhere are around as at back be became
+    because become becomes becoming been before beforehand behind being below beside besides between beyond bill both
+    bottom but by call can cannot cant co con could couldnt cry de describe detail do done down due during each eg
+    eight either eleven else elsewhere empty enough etc even ever every everyone everything everywhere except few
+    fifteen fifty fill find fire first five for former formerly forty found four from front full further get give go
+    had has hasnt have he hence her here hereafter hereby herein hereupon hers herself him himself his how however
+    hundred i ie if in inc indeed interest into is it its itself keep last latter latterly least less ltd made many
+    may me meanwhile might mill mine more moreover most mostly move much must my myself name namely neither never
+    nevertheless next nine no nobody none noone nor not nothing now nowhere of off often on once one only onto or
+    other others otherwise our ours ourselves out over own part per perhaps please put rather re same see seem seemed
+    seeming seems serious several she should show side since sincere six sixty so some somehow someone something
+    sometime sometimes somewhere still such system take ten than that the their them themselves then thence there
+    thereafter thereby therefore therein thereupon these they thick thin third this those though three through
+    throughout thru thus to together too top toward towards twelve twenty two un under until up upon us very via was
+    we well were what whatever when whence whenever where whereafter whereas whereby wherein whereupon wherever
+    whether which while whither who whoever whole whom whose why will with within without would yet you your yours
+    yourself yourselves
+"""
+ENGLISH_STOP_WORDS = frozenset(_WORDS.split())
 
 
 class BagOfWords(Featurizer):
@@ -238,12 +260,8 @@ def check_text(item: Any, position: int) -> str:
 
 
 def _check_range(value: Any, name: str) -> None:
-    pair = isinstance(value, (tuple, list)) and len(value) == 2
-    if (
-        not pair
-        or not all(isinstance(n, int) and not isinstance(n, bool) for n in value)
-        or not 1 <= value[0] <= value[1] <= _MAX_NGRAM
-    ):
+    low, high = value if isinstance(value, (tuple, list)) and len(value) == 2 else (0, 0)
+    if not is_integer(low) or not is_integer(high) or not 1 <= low <= high <= _MAX_NGRAM:
         raise InputError(f"{name} must be two whole numbers from 1 to {_MAX_NGRAM} in ascending order, got {value!r}")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dlfh._validation import Features, check_features, raise_if_not_finite
+from dlfh._validation import check_features, non_finite_rows, raise_if_not_finite
 from dlfh.features.base import Featurizer, PartialFeatures
 
 
@@ -45,17 +45,10 @@ class Vectors(Featurizer):
 
     def _transform(self, items: Any, strict: bool) -> PartialFeatures:
         matrix = check_features(items, "vectors", self.n_features_)
-        bad = _non_finite_rows(matrix)
+        bad = non_finite_rows(matrix)
         if strict and len(bad):
             raise_if_not_finite(matrix, "vectors")
         if not len(bad):
             return PartialFeatures(matrix, np.arange(matrix.shape[0]), {})
         rows = np.setdiff1d(np.arange(matrix.shape[0]), bad)
         return PartialFeatures(matrix[rows], rows, {int(row): f"vector {row} contains NaN or infinity" for row in bad})
-
-
-def _non_finite_rows(matrix: Features) -> Any:
-    if sp.issparse(matrix):
-        places = np.flatnonzero(~np.isfinite(matrix.data))
-        return np.unique(np.searchsorted(matrix.indptr, places, side="right") - 1)
-    return np.flatnonzero(~np.isfinite(matrix).all(axis=1))

@@ -45,7 +45,7 @@ from dlfh.collection.understanding import label_words
 from dlfh.collection.words import WordIndex, tokens, without_words
 from dlfh.datasets.items import Items
 from dlfh.features import BagOfWords
-from dlfh.features.stop_words import ENGLISH_STOP_WORDS
+from dlfh.features.text import ENGLISH_STOP_WORDS
 
 #: Word evidence of pairs, by the text modalities that are searched.
 WordEvidence = dict[tuple[str, ...], Floats]
