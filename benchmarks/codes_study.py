@@ -25,9 +25,8 @@ from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh.bench.cells import Cell, SplitSpec
-from dlfh.bench.data import Partition, Source
+from dlfh.bench.data import Partition, Source, load_source
 from dlfh.bench.measure import retrieval
-from dlfh.bench.sources import load_source
 from dlfh.codes import pack
 from dlfh.datasets import Paired
 from dlfh.hashing import HashLearner, KernelRidge, LinearRidge
@@ -85,7 +84,7 @@ def _full_fit(source: Source, n_bits: int, setting: dict[str, Any], seed: int, n
 def _protocols(
     source: Source, parts: Partition, n_bits: int, setting: dict[str, Any], split: SplitSpec
 ) -> dict[str, Any]:
-    cell = Cell.make(source.name, source.fingerprint, "DLFH", setting, bits=n_bits, seed=split.seed, split=split)
+    cell = Cell(source.name, source.fingerprint, "DLFH", setting, bits=n_bits, seed=split.seed, split=split)
     found, _ = retrieval(cell, parts, threads=os.cpu_count() or 1)
     return found["protocols"]
 

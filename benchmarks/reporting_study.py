@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.report import fill
 from dlfh import DLFH
 from dlfh.bench.cells import SplitSpec
-from dlfh.bench.sources import load_source
+from dlfh.bench.data import load_source
 from dlfh.codes import hamming_distances
 from dlfh.metrics import AP, evaluate
 

@@ -17,16 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.report import fill
-from dlfh.bench.cache import Cache
+from dlfh.bench.cells import Cache
+from dlfh.bench.data import load_source
 from dlfh.bench.plan import Plan, Results
 from dlfh.bench.published import published
 from dlfh.bench.runner import Runner
 from dlfh.bench.settings import Settings
-from dlfh.bench.sources import load_source
 from dlfh.bench.tables import Summary, summarize
 
 SETTINGS = Path(__file__).with_name("reproduction.toml")
 DATA = "mirflickr-25k"
+RUNS = published()["paper"]["runs"]
 WAYS = {"I→T": "image → text", "T→I": "text → image"}
 
 #: The row that repeats the paper's setting, for each of its methods.
@@ -103,14 +104,14 @@ def compared(study: Study, method: str, row: str, protocol: str | None = None) -
     lines, verdicts = [], []
     for way in WAYS:
         line = [method, way]
-        for cell in published().map:
-            if (cell.method, cell.data_set, cell.direction) == (method, DATA, way):
-                paper = Summary(cell.mean, cell.std, published().runs)
-                ours = study.map(row, protocol or cell.protocol, way, cell.n_bits)
-                assert ours.mean is not None
-                difference = f"{ours.mean - cell.mean:+.3f}".replace("0.", ".", 1)
-                verdicts.append(agrees(paper, ours))
-                line += [spread(paper), spread(ours), difference if verdicts[-1] else f"**{difference}**"]
+        tables = published()["map"]
+        for n_bits, (mean, std) in zip(tables["bits"], tables["methods"][method][f"{DATA} {way}"], strict=True):
+            paper = Summary(mean, std, RUNS)
+            ours = study.map(row, protocol or tables["protocols"].get(method, "learned"), way, n_bits)
+            assert ours.mean is not None
+            difference = f"{ours.mean - mean:+.3f}".replace("0.", ".", 1)
+            verdicts.append(agrees(paper, ours))
+            line += [spread(paper), spread(ours), difference if verdicts[-1] else f"**{difference}**"]
         lines.append(line)
     return lines, verdicts
 
@@ -128,7 +129,7 @@ def main_tables(study: Study) -> dict[str, str]:
     inside = sum(map(sum, verdicts.values()))
     outside = ", ".join(f"{name} {len(each) - sum(each)}" for name, each in verdicts.items() if not all(each))
     runs = {method: study.map(row, "learned", "I→T", 16).runs for method, row in ROWS.items()}
-    fewer = [f"{method} has {n} runs" for method, n in runs.items() if n < published().runs]
+    fewer = [f"{method} has {n} runs" for method, n in runs.items() if n < RUNS]
     count = (
         f"**{inside} of {sum(map(len, verdicts.values()))} cells agree within two standard deviations.** "
         f"Cells that do not: {outside or 'none'}.{''.join(f' {each}.' for each in fewer)}"

@@ -26,8 +26,7 @@ import scipy.sparse as sp
 from benchmarks.report import fill, machine
 from dlfh import DLFH, KDLFH
 from dlfh.bench.cells import SplitSpec
-from dlfh.bench.data import Partition, Source
-from dlfh.bench.sources import load_source
+from dlfh.bench.data import Partition, Source, load_source
 from dlfh.datasets import Paired, make_paired
 from dlfh.metrics import mean_average_precision
 

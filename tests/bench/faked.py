@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dlfh.bench.cache import Result
-from dlfh.bench.cells import Cell
+from dlfh.bench.cells import Cell, Result
 from dlfh.bench.experiments import EXPERIMENTS
 from dlfh.bench.figures import Line, LineFigure, Panel
 from dlfh.bench.plan import Plan

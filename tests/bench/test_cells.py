@@ -1,14 +1,18 @@
-"""Cells and their hashes."""
+"""Cells and their hashes; the cache holds whole results, for one run at a time."""
 
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlfh.bench.cells import Cell, SplitSpec
+from dlfh.bench.cells import Cache, Cell, Result, SplitSpec
+from dlfh.errors import InputError
 
 values = st.one_of(
     st.integers(-100, 100), st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(["", "full", "λ"])
@@ -26,7 +30,7 @@ specs = st.builds(
 
 def cell(**changed: object) -> Cell:
     given = {"bits": 16, "seed": 0, "split": SplitSpec(queries=31)} | changed
-    return Cell.make("generated", "0f", str(given.pop("method", "DLFH")), given.pop("parameters", {}), **given)  # type: ignore[arg-type]
+    return Cell("generated", "0f", str(given.pop("method", "DLFH")), given.pop("parameters", {}), **given)  # type: ignore[arg-type]
 
 
 def test_the_hash_of_a_cell_is_stable() -> None:
@@ -59,3 +63,38 @@ def test_the_hash_covers_everything_but_the_name_of_the_data() -> None:
     ]
     assert len({base.key, *(each.key for each in others)}) == 1 + len(others)
     assert replace(base, data="other").key == base.key
+
+
+def test_a_result_is_read_whole_or_not_at_all(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    result = Result({"map": 0.5}, {"fit": 1.0}, None, None, {"cores": 2})
+    assert cache.get(cell()) is None
+    cache.put(cell(), result)
+    assert cache.get(cell()) == result
+    path = next(cache.cells.glob("*.json"))
+    path.write_bytes(path.read_bytes()[:-20])
+    assert cache.get(cell()) is None
+
+
+def test_two_runs_cannot_share_a_folder(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl", reason="folders are locked on POSIX systems only")
+    before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
+    with Cache(tmp_path).exclusive(), pytest.raises(InputError, match="another run is using"):  # noqa: SIM117
+        with Cache(tmp_path).exclusive():
+            pass
+    with Cache(tmp_path).exclusive():
+        pass
+    assert (len(os.listdir("/proc/self/fd")) if before else 0) == before
+
+
+def test_a_file_in_the_place_of_the_folder_is_rejected(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="is a file, but a folder is needed"):
+        Cache(tmp_path / "file")
+
+
+def test_a_cell_that_exceeded_a_limit_is_retried_under_a_higher_one() -> None:
+    stopped = Result({}, {}, "not finished in 5 minutes", {"minutes": 5})
+    assert not stopped.may_succeed_with({"minutes": 5, "gigabytes": 99})
+    assert stopped.may_succeed_with({"minutes": 6, "gigabytes": 1})
+    assert not Result({}, {}, "refused").may_succeed_with({"minutes": 99, "gigabytes": 99})

@@ -78,8 +78,8 @@ def test_sensitivity_reports_the_good_range_of_a_parameter(source: Source) -> No
     results = faked(plan, "sensitivity")
     maps = {0.1: 0.79, 1.0: 0.1, 2.0: 0.77, 4.0: 0.8, 8.0: 0.75}  # 0.1 is good, but not adjacent to the others
     for cell, result in results.items():
-        samples = cell.values.get("sample_size")  # λ = 8 is the default, which cells omit
-        value = maps[cell.values.get("scale", 8.0)] if samples is None else 0.1 * samples
+        samples = cell.parameters.get("sample_size")  # λ = 8 is the default, which cells omit
+        value = maps[cell.parameters.get("scale", 8.0)] if samples is None else 0.1 * samples
         scores = {way: {**score, "map": value} for way, score in result.values["protocols"]["learned"].items()}
         results[cell] = replace(result, values={"protocols": {"learned": scores}})
     (section,) = EXPERIMENTS["sensitivity"].sections(plan, results)

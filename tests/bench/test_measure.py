@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -103,7 +102,7 @@ def test_codes_computed_elsewhere_get_the_scores_of_a_fit_with_the_same_codes(so
         arrays[f"{name}_hashed"] = unpack(model.encode(name, parts.train.modalities[name]), 8)
         arrays[f"{name}_learned"] = unpack(model.codes_[name], 8)
     np.savez(tmp_path / "8-0.npz", **arrays)  # type: ignore[arg-type]
-    given = replace(fitted, kind="codes", parameters=json.dumps({"file": str(tmp_path / "8-0.npz")}))
+    given = replace(fitted, kind="codes", parameters={"file": str(tmp_path / "8-0.npz")})
     found, _ = given_codes(given, parts, threads=1)
     for protocol, directions in expected["protocols"].items():
         for direction, scores in directions.items():

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dlfh.bench.data import Source
+from dlfh.bench.data import Source, load_source
 from dlfh.bench.experiments import EXPERIMENTS
 from dlfh.bench.plan import Plan
 from dlfh.bench.settings import Settings
-from dlfh.bench.sources import load_source
 
 
 def test_default_parameters_do_not_change_the_cell(source: Source) -> None:

@@ -18,15 +18,13 @@ from typing import Any
 
 import pytest
 
-from dlfh.bench.cache import Cache, Result
-from dlfh.bench.cells import Cell, SplitSpec
-from dlfh.bench.data import Source
+from dlfh.bench.cells import Cache, Cell, Result, SplitSpec
+from dlfh.bench.data import Source, load_source
 from dlfh.bench.experiments import EXPERIMENTS
 from dlfh.bench.plan import Plan
 from dlfh.bench.report import write_report
 from dlfh.bench.runner import Runner, n_workers, relative_cost
 from dlfh.bench.settings import Settings
-from dlfh.bench.sources import load_source
 from dlfh.bench.worker import Message, Worker, compute
 from dlfh.cli import main
 from dlfh.errors import InputError
@@ -141,7 +139,7 @@ def source() -> Source:
 
 
 def scm_cell(source: Source) -> Cell:
-    return Cell.make(source.name, source.fingerprint, "SCM", {}, bits=4, seed=0, split=SplitSpec())
+    return Cell(source.name, source.fingerprint, "SCM", {}, bits=4, seed=0, split=SplitSpec())
 
 
 @pytest.mark.parametrize(
@@ -283,7 +281,9 @@ def test_all_experiments_share_one_report_and_their_cells(source: Source, tmp_pa
     sections = {section.key: section for section in write_report(tmp_path, EXPERIMENTS["paper"], plan, results)}
     assert list(sections) == ["map-learned", "curves", "sensitivity", "convergence", "time", "seconds"]
     assert sections["convergence"].paragraphs[0].endswith("The full solver's objective never decreases.")
-    full = results[next(cell for cell in cells if cell.values.get("solver") == "full" and cell.values["max_iter"] == 3)]
+    full = results[
+        next(cell for cell in cells if cell.parameters.get("solver") == "full" and cell.parameters["max_iter"] == 3)
+    ]
     assert full.values["objective"] == sorted(full.values["objective"])
     assert [column for _, column in sections["time"].blocks[0].columns] == ["50", "91"]  # type: ignore[union-attr]
     assert all(entry.mean is not None for row in sections["time"].blocks[0].rows for entry in row.entries)  # type: ignore[union-attr]

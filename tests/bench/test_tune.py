@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 from dlfh._selection import Trial
-from dlfh.bench.cache import Cache
-from dlfh.bench.data import Source
+from dlfh.bench.cells import Cache
+from dlfh.bench.data import Source, load_source
 from dlfh.bench.plan import Plan
 from dlfh.bench.runner import Runner
 from dlfh.bench.settings import Settings
-from dlfh.bench.sources import load_source
 from dlfh.bench.tune import ParameterSearch, default_grid, parse_grid, tuned_toml
 from dlfh.cli import main
 from dlfh.datasets import make_paired

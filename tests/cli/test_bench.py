@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from dlfh.bench.cells import SplitSpec
+from dlfh.bench.data import load_source
 from dlfh.bench.experiments import EXPERIMENTS
 from dlfh.bench.settings import Settings
-from dlfh.bench.sources import load_source
 from dlfh.cli import main
 from dlfh.datasets import make_paired
 from dlfh.methods import SCM

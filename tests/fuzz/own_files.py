@@ -28,8 +28,7 @@ import safetensors.numpy
 import dlfh
 from dlfh import Collection, Encoder, Index
 from dlfh._persistence.model_folder import config_checksum
-from dlfh.bench.cache import Cache, Result
-from dlfh.bench.cells import Cell
+from dlfh.bench.cells import Cache, Cell, Result
 from dlfh.codes import pack
 from dlfh.collection import words
 from dlfh.datasets import Items, make_paired
@@ -511,7 +510,7 @@ def _word_answers() -> list[str]:
 # Results of the bench
 
 
-_CELL = Cell.make("wiki", "0f", "DLFH", {"scale": 4.0}, bits=32, seed=0)
+_CELL = Cell("wiki", "0f", "DLFH", {"scale": 4.0}, bits=32, seed=0)
 _RESULT = Result({"map": {"learned": [0.25, 0.5]}}, {"seconds": 1.5}, machine={"cores": 2})
 
 

@@ -12,9 +12,9 @@ import pytest
 
 import dlfh
 from dlfh import InputError
+from dlfh.bench.data import load_source
 from dlfh.bench.plan import Plan
 from dlfh.bench.settings import Settings
-from dlfh.bench.sources import load_source
 from dlfh.datasets import make_paired
 from dlfh.methods import CrossModalHasher, available
 from dlfh.methods.catalogue import METHODS

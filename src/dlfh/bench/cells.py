@@ -1,14 +1,25 @@
-"""Cells: the units of computation, as plain values with a stable hash."""
+"""Cells, the units of computation, and the cache of their results: one JSON file per cell, written atomically."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import json
-from collections.abc import Mapping
+import os
+import platform
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
+from dlfh._parallel import available_cores
+from dlfh._persistence.files import remove_leftovers, replace_file, try_lock
 from dlfh._version import __version__
+from dlfh.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -36,8 +47,8 @@ class Cell:
     #: Hash of the data set's arrays.
     fingerprint: str
     method: str
-    #: JSON of the parameters that differ from the method's defaults; a string makes cells hashable.
-    parameters: str
+    #: Parameters that differ from the method's defaults.
+    parameters: dict[str, Any]
     bits: int
     seed: int
     split: SplitSpec = field(default_factory=SplitSpec)
@@ -50,32 +61,133 @@ class Cell:
     #: Version of the library, and of the source of other packages' methods; another one may produce other codes.
     version: str = __version__
 
-    @classmethod
-    def make(cls, data: str, fingerprint: str, method: str, parameters: Mapping[str, Any], **others: Any) -> Cell:
-        """Return a cell with parameters from a mapping."""
-        return cls(data, fingerprint, method, _canonical(dict(parameters)), **others)
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """The parameters as a dict."""
-        return json.loads(self.parameters)
-
-    @property
+    @cached_property
     def key(self) -> str:
         """Hash of everything that determines the result; the cached result is stored under it."""
         relevant = {name: value for name, value in self.plain().items() if name != "data"}
-        return hashlib.sha256(_canonical(relevant).encode()).hexdigest()[:16]
+        text = json.dumps(relevant, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def __hash__(self) -> int:
+        return hash(self.key)
 
     def plain(self) -> dict[str, Any]:
         """Return the cell as a JSON object."""
-        return asdict(self) | {"parameters": self.values}
+        return asdict(self)
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Cell:
         """Return a cell from the JSON object that `plain` returned."""
-        changed = {"parameters": _canonical(plain["parameters"]), "split": SplitSpec(**plain["split"])}
-        return cls(**{**plain, **changed})
+        return cls(**{**plain, "split": SplitSpec(**plain["split"])})
 
 
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+@dataclass(frozen=True)
+class Result:
+    """The result of a cell."""
+
+    #: Measurements that the settings determine.
+    values: dict[str, Any]
+    #: Seconds and bytes, which vary from run to run.
+    times: dict[str, Any]
+    #: Reason why there are no values.
+    failure: str | None = None
+    #: The limit that the cell exceeded: ``{"minutes": 5}`` or ``{"gigabytes": 8}``.
+    limit: dict[str, float] | None = None
+    #: Where it was computed.
+    machine: dict[str, Any] | None = None
+
+    def scores(self, protocol: str, direction: str) -> dict[str, Any] | None:
+        """Return the measurements in a protocol and direction, or None."""
+        scores: dict[str, Any] | None = self.values.get("protocols", {}).get(protocol, {}).get(direction)
+        return scores
+
+    def may_succeed_with(self, limits: dict[str, float]) -> bool:
+        """Return whether the cell exceeded a limit that is now higher."""
+        return self.limit is not None and any(limits[name] > value for name, value in self.limit.items())
+
+    def is_valid(self) -> bool:
+        """Return whether the fields have the types that a run writes."""
+        return (
+            isinstance(self.values, dict)
+            and isinstance(self.times, dict)
+            and isinstance(self.failure, str | None)
+            and isinstance(self.machine, dict | None)
+            and all(n in ("minutes", "gigabytes") and type(v) in (int, float) for n, v in (self.limit or {}).items())
+        )
+
+
+def check_folder(path: Path) -> None:
+    """Raise InputError if the path exists and is not a folder."""
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is a file, but a folder is needed")
+
+
+def make_folder(path: Path) -> Path:
+    """Create a folder if needed and return it."""
+    check_folder(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot create the folder {path}: {error.strerror}") from None
+    return path
+
+
+class Cache:
+    """Results in a folder, with a log of every computation; the folder is created if needed."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = make_folder(Path(folder))
+        self.cells = make_folder(self.folder / "cells")
+
+    def get(self, cell: Cell) -> Result | None:
+        """Return the result of a cell, or None if no valid one is cached."""
+        try:
+            document = json.loads((self.cells / f"{cell.key}.json").read_bytes())
+            result = Result(**{name: document[name] for name in Result.__dataclass_fields__})
+            is_valid = Cell.from_plain(document["cell"]).key == cell.key and result.is_valid()
+        except (FileNotFoundError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
+            return None
+        return result if is_valid else None
+
+    def put(self, cell: Cell, result: Result) -> None:
+        """Store the result of a cell."""
+        document = {"cell": cell.plain(), **result.__dict__}
+        text = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False)
+        replace_file(self.cells / f"{cell.key}.json", [text.encode()])
+        self.log("computed", cell)
+
+    def log(self, event: str, cell: Cell) -> None:
+        """Append an event to the log."""
+        line = {"event": event, "key": cell.key, "pid": os.getpid(), "at": round(time.time(), 3)}
+        with open(self.folder / "log.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the lock that lets only one run compute in this folder."""
+        lock = try_lock(self.folder / ".running")
+        if lock is None:
+            raise InputError(f"another run is using {self.folder}: wait for it, or choose another --cache")
+        with lock:
+            for folder in (self.folder, self.cells):
+                remove_leftovers(folder)
+            yield
+
+
+def describe_machine() -> dict[str, Any]:
+    """Return processor, cores, memory, system and versions of libraries."""
+    processor = _find("/proc/cpuinfo", r"model name\s*:\s*(.+)")
+    kilobytes = _find("/proc/meminfo", r"MemTotal:\s*(\d+) kB")
+    libraries = {name: importlib.metadata.version(name) for name in ("numpy", "scipy", "numba", "faiss-cpu")}
+    return {
+        "processor": processor.strip() or platform.processor() or platform.machine(),
+        "cores": available_cores(),
+        "memory": f"{int(kilobytes) / 2**20:.0f} GiB" if kilobytes else "unknown",
+        "system": f"{platform.system()} {platform.machine()}",
+        "versions": {"dlfh": __version__, "python": platform.python_version(), **libraries},
+    }
+
+
+def _find(file: str, pattern: str) -> str:
+    match = re.search(pattern, Path(file).read_text()) if Path(file).exists() else None
+    return match[1] if match else ""

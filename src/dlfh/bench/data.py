@@ -1,10 +1,12 @@
-"""The data of a run: fingerprinted, stored once for all workers, split by seed."""
+"""The data of a run: loaded by name, fingerprinted, stored once for all workers, split by seed."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import json
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,14 @@ from dlfh._labels import LabelSets
 from dlfh._persistence.files import replace_file
 from dlfh._selection import hold_out_groups
 from dlfh.bench.cells import SplitSpec
-from dlfh.datasets.leakage import fingerprints
-from dlfh.datasets.paired import Paired
+from dlfh.datasets import Paired, load_dataset
+from dlfh.datasets.descriptions import DATA_SETS, GENERATED, canonical_name, describe
+from dlfh.datasets.leakage import fingerprints, shared_points
+from dlfh.datasets.loaders import load_file
 from dlfh.errors import InputError
+
+#: Format of published splits.
+_FORMAT = "dlfh-splits 1"
 
 
 @dataclass(frozen=True)
@@ -182,22 +189,17 @@ def _indicators(labels: list[Any]) -> list[sp.csr_array]:
         return [sp.csr_array(matrix, dtype=np.int8) for matrix in matrices]
     flat = [np.asarray(each).ravel() if hasattr(each, "shape") else each for each in labels]
     together = LabelSets.from_labels([label for each in flat for label in each])
-    lengths = np.diff(together.starts)
-    sets = sp.csr_array(
-        (np.ones(int(lengths.sum()), np.int8), together.labels, together.starts),
-        shape=(together.n_sets, together.n_labels),
-    )
-    bounds = np.cumsum([0, *map(len, flat)])
-    return [sets[together.set_of_point[bounds[i] : bounds[i + 1]]] for i in range(len(flat))]
+    sets = together.rows().astype(np.int8)
+    bounds = np.cumsum([0, *map(len, flat)]).tolist()
+    return [sets[together.set_of_point[start:stop]] for start, stop in pairwise(bounds)]
 
 
 def _arrays_of(matrix: Any, name: str) -> dict[str, Array]:
     if not sp.issparse(matrix):
         return {name: matrix}
-    arrays = {part: getattr(matrix, part) for part in ("data", "indices", "indptr")}
-    return {f"{name}/{part}": array for part, array in arrays.items()} | {
-        f"{name}/shape": np.array(matrix.shape, np.int64)
-    }
+    parts = {part: getattr(matrix, part) for part in ("data", "indices", "indptr")}
+    parts["shape"] = np.array(matrix.shape, np.int64)
+    return {f"{name}/{part}": array for part, array in parts.items()}
 
 
 def _matrix_from(arrays: dict[str, Array], name: str) -> Any:
@@ -205,3 +207,107 @@ def _matrix_from(arrays: dict[str, Array], name: str) -> Any:
         return arrays[name]
     parts = (arrays[f"{name}/{part}"] for part in ("data", "indices", "indptr"))
     return sp.csr_array(tuple(parts), shape=tuple(arrays[f"{name}/shape"].tolist()))
+
+
+def load_source(name: str, file: Path | None = None, *, n_points: int | None = None) -> Source:
+    """Load a data set by name.
+
+    name: "icons"; a key of `dlfh.datasets.descriptions.DATA_SETS`, with its ``file``; "generated:" and the name of a
+        data set to imitate; or the path of an array file.
+    n_points: Number of points to generate.
+    """
+    name = canonical_name(name)
+    is_generated = name.startswith(GENERATED)
+    if is_generated and file is not None:
+        key = name.removeprefix(GENERATED)
+        raise InputError(f"{name} is generated, not read: omit --file, or load the file as {key}")
+    if n_points is not None and not is_generated:
+        raise InputError(f"--points applies only to generated data, such as {GENERATED}wiki")
+    if name == "icons":
+        return _icons(file)
+    if is_generated:
+        split = load_dataset(name, n_points=n_points)
+        parts = {"train": split.train, "queries": split.queries}
+        return Source.of(split.name, parts, split.notes, like=name.removeprefix(GENERATED))
+    if file is None and name in DATA_SETS:
+        raise InputError(f"{name} does not come with dlfh: name its file with --file, or try {GENERATED}{name}")
+    if file is None and not Path(name).exists():
+        known = ", ".join(("icons", *DATA_SETS, f"{GENERATED}wiki"))
+        raise InputError(f"no data set or file {name!r}: data sets are {known}, or an array file")
+    description = None if file is None else describe(name)
+    loaded = load_file(file or Path(name), description)
+    known_as = {} if description is None else {"like": description.key, "as_published": loaded.as_published}
+    return Source.of(loaded.name, _with_unseen(loaded.parts), loaded.notes, **known_as)
+
+
+def _with_unseen(parts: dict[str, Paired]) -> dict[str, Paired]:
+    """Replace the database by its points that are not in the training set, if any."""
+    if "database" not in parts:
+        return parts
+    # Training sets are usually drawn from the database; the points they share are not unseen.
+    seen, _ = shared_points(parts["database"].modalities, parts["train"].modalities)
+    rows = np.setdiff1d(np.arange(len(parts["database"])), seen)
+    unseen = {"unseen": parts["database"].take(rows)} if len(rows) else {}
+    return {"train": parts["train"], "queries": parts["queries"], **unseen}
+
+
+def _icons(file: Path | None) -> Source:
+    from dlfh.features import BagOfWords, Gist
+
+    if file is not None:
+        raise InputError('the icons come with the extra "icons", not from a file: omit --file')
+    icons = load_dataset("icons").labelled()
+    words = BagOfWords(min_df=3)
+    image, text = Gist().fit(icons.images).transform(icons.images), words.fit(icons.texts).transform(icons.texts)
+    notes = (
+        "Font Awesome's free icons (CC BY 4.0 by Fonticons, Inc.): GIST features of the pictures, TF-IDF of the words "
+        "that occur in at least three icons.",
+    )
+    return Source.of("icons", {"all": Paired({"image": image, "text": text}, list(map(list, icons.labels)))}, notes)
+
+
+def splits_of(source: Source, seeds: int, queries: int | None = None) -> dict[str, Any]:
+    """Return the query rows by seed, with checksums of the data.
+
+    ``fingerprint`` covers all arrays; ``labels`` covers the labels alone, which do not depend on how features were
+    computed. All other rows are training points, and the database of *hashed* and *learned*. Data sets that define
+    their queries have them under the seed "any".
+    """
+    first = np.cumsum([0, *map(len, source.parts.values())])
+    numbered = {
+        role: Paired({"row": np.arange(start, start + len(part))[:, None]}, part.labels)
+        for (role, part), start in zip(source.parts.items(), first, strict=False)
+    }
+    rows = Source(source.name, numbered)
+    by_name = {"any": 0} if source.has_queries else {str(seed): seed for seed in range(seeds)}
+    drawn = {name: rows.split(SplitSpec(seed=seed, queries=queries)).queries for name, seed in by_name.items()}
+    return {
+        "format": _FORMAT,
+        "data": source.name,
+        "points": int(first[-1]),
+        "fingerprint": source.fingerprint,
+        "labels": _label_checksum(source),
+        "queries": {name: part.modalities["row"][:, 0].tolist() for name, part in drawn.items()},
+    }
+
+
+def compare_splits(published: Any, source: Source) -> list[str]:
+    """Return how the data and its splits differ from published ones."""
+    if not isinstance(published, dict) or published.get("format") != _FORMAT:
+        raise InputError(f"not a splits file: its format is not {_FORMAT!r}")
+    n_queries = len(next(iter(published["queries"].values())))
+    splits = splits_of(source, len(published["queries"]), None if source.has_queries else n_queries)
+    compared = {"points": "numbers of points", "labels": "labels, or their order,"}
+    compared |= {"fingerprint": "features", "queries": "queries"}
+    return [f"{what} differ ({key})" for key, what in compared.items() if published[key] != splits[key]]
+
+
+def _label_checksum(source: Source) -> str:
+    digest = hashlib.sha256()
+    for role, part in source.parts.items():
+        labels = part.labels
+        pairs = np.stack([np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr)), labels.indices])
+        ordered = pairs[:, np.lexsort(pairs[::-1])]
+        digest.update(f"{role} {json.dumps(labels.shape)}\n".encode())
+        digest.update(np.ascontiguousarray(ordered, "<i8").data)
+    return digest.hexdigest()

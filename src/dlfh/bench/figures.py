@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import csv
 import functools
 import importlib.util
 import io
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dlfh._optional import missing
+from dlfh.bench.tables import csv_text
 
 #: The palette of Okabe and Ito, safe for colour-blind readers, without its yellow, which is too light for paper.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#555555", "#8c564b")
@@ -60,9 +60,7 @@ class Figure(abc.ABC):
 
     def to_csv(self) -> str:
         """Return one line per point."""
-        out = io.StringIO()
-        csv.writer(out, lineterminator="\n").writerows(self._csv_rows())
-        return out.getvalue()
+        return csv_text(self._csv_rows())
 
     @property
     def svg(self) -> str:
@@ -83,14 +81,8 @@ class Figure(abc.ABC):
             "svg.hashsalt": self.key,  # reproducible identifiers
             "svg.fonttype": "path",
             "font.size": 9,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "axes.grid": True,
-            "grid.color": "#dddddd",
-            "grid.linewidth": 0.6,
-            "axes.axisbelow": True,
-            "lines.linewidth": 1.4,
-            "lines.markersize": 3.5,
+            **{"axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True},
+            **{"grid.color": "#dddddd", "grid.linewidth": 0.6, "lines.linewidth": 1.4, "lines.markersize": 3.5},
             "legend.frameon": False,
         }
         with matplotlib.rc_context(options):

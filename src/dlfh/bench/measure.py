@@ -34,11 +34,6 @@ _compiled: set[str] = set()
 Measured = tuple[dict[str, Any], dict[str, Any]]
 
 
-def directions(modalities: tuple[str, ...]) -> list[str]:
-    """Return all directions of cross-modal search."""
-    return [f"{query} → {database}" for query, database in itertools.permutations(modalities, 2)]
-
-
 def build(cell: Cell, threads: int, memory: int | None = None) -> CrossModalHasher:
     """Return the unfitted method of a cell.
 
@@ -50,7 +45,7 @@ def build(cell: Cell, threads: int, memory: int | None = None) -> CrossModalHash
         given["random_state"] = cell.seed
     if memory is not None and "memory" in method().get_params():
         given["memory"] = memory
-    return method(cell.bits, **{**given, **cell.values})
+    return method(cell.bits, **{**given, **cell.parameters})
 
 
 def retrieval(cell: Cell, parts: Partition, threads: int = 1, memory: int | None = None) -> Measured:
@@ -88,7 +83,7 @@ def training_time(cell: Cell, parts: Partition, threads: int, memory: int | None
 def given_codes(cell: Cell, parts: Partition, threads: int, memory: int | None = None) -> Measured:
     """Measure codes that were computed elsewhere, in the protocols that they allow; see `read_code_set`."""
     modalities = tuple(parts.queries.modalities)
-    place = Path(cell.values["file"])
+    place = Path(cell.parameters["file"])
     codes, n_bits = read_code_set(place, modalities)
     if n_bytes(n_bits) != n_bytes(cell.bits):
         raise InputError(f"{place} has codes of {n_bits} bits, but its name says {cell.bits}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,11 +12,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dlfh._version import __version__
-from dlfh.bench.cache import Result
-from dlfh.bench.cells import Cell, SplitSpec
+from dlfh.bench.cells import Cell, Result, SplitSpec
 from dlfh.bench.data import Source
 from dlfh.bench.figures import Figure
-from dlfh.bench.measure import build, directions
+from dlfh.bench.measure import build
 from dlfh.bench.settings import Row, Settings
 from dlfh.bench.tables import ReportTable
 from dlfh.datasets.code_files import code_place
@@ -43,7 +43,8 @@ class Plan:
 
     @property
     def directions(self) -> list[str]:
-        return directions(self.source.modalities)
+        """All directions of cross-modal search."""
+        return [f"{query} → {database}" for query, database in itertools.permutations(self.source.modalities, 2)]
 
     def n_train(self) -> int:
         """Return the number of training points."""
@@ -69,7 +70,7 @@ class Plan:
         for split in {cell.split: None for cell in cells}:
             self.source.check(split)
         fitted = [cell for cell in cells if cell.kind != "codes"]
-        for cell in {(cell.method, cell.parameters, cell.bits): cell for cell in fitted}.values():
+        for cell in {(cell.method, str(cell.parameters), cell.bits): cell for cell in fitted}.values():
             try:
                 build(cell, 1).check_parameters()
             except InputError as error:
@@ -77,19 +78,16 @@ class Plan:
 
     def cells(self, row: Row, bits: int) -> list[Cell]:
         """Return the cells of a row, one for each seed; codes that were computed elsewhere may lack some."""
-        if row.codes is not None:
-            places = {seed: code_place(row.codes, bits, seed) for seed in self.seeds(row)}
-            return [self._code_cell(row, bits, seed, place) for seed, place in places.items() if place is not None]
-        return [self.cell(row, bits, seed) for seed in self.seeds(row)]
+        if row.codes is None:
+            return [self.cell(row, bits, seed) for seed in self.seeds(row)]
+        places = {seed: code_place(row.codes, bits, seed) for seed in self.seeds(row)}
+        return [self._code_cell(row, bits, seed, place) for seed, place in places.items() if place is not None]
 
     def _code_cell(self, row: Row, bits: int, seed: int, place: Path) -> Cell:
         files = sorted(place.iterdir()) if place.is_dir() else [place]
-        checksum = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
-        parameters = {"file": str(place.absolute()), "checksum": checksum}
-        common: dict[str, Any] = {"split": self.split(seed), "k": self.settings.k, "kind": "codes"}
-        return Cell.make(
-            self.source.name, self.source.fingerprint, row.label, parameters, bits=bits, seed=seed, **common
-        )
+        parameters = {"file": str(place.absolute()), "checksum": _checksum(files)}
+        data = self.source.name, self.source.fingerprint
+        return Cell(*data, row.label, parameters, bits, seed, self.split(seed), "codes", self.settings.k)
 
     def cell(
         self,
@@ -109,7 +107,7 @@ class Plan:
         defaults = method().get_params(deep=False)
         points = None if kind == "time" else row.train_points
         parameters = row.at(bits, **(changed or {}))
-        return Cell.make(
+        return Cell(
             self.source.name,
             self.source.fingerprint,
             row.method,
@@ -131,6 +129,10 @@ def _sources(method: type) -> str:
     module = sys.modules[method.__module__.partition(".")[0]]
     folders = [Path(folder) for folder in getattr(module, "__path__", ())]
     files = [file for folder in folders for file in sorted(folder.rglob("*.py"))] or [Path(str(module.__file__))]
+    return _checksum(files)
+
+
+def _checksum(files: Iterable[Path]) -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 

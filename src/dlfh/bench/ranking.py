@@ -1,23 +1,27 @@
-"""`dlfh bench rank`: rank methods over the reports of several data sets."""
+"""`dlfh bench rank`: mean ranks of methods over the reports of several data sets, with a critical difference.
+
+Friedman's test with Nemenyi's comparison of all pairs, as in Demšar, "Statistical comparisons of classifiers over
+multiple data sets", JMLR 7, 2006.
+"""
 
 from __future__ import annotations
 
 import csv
-import io
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from dlfh._arrays import Floats
-from dlfh.bench.cache import make_folder
+from dlfh.bench.cells import make_folder
 from dlfh.bench.figures import RankFigure, check_can_draw
-from dlfh.bench.friedman import Ranking, critical_difference, rank_methods
 from dlfh.bench.plan import Section
 from dlfh.bench.report import TITLE, Report, check_report_place
-from dlfh.bench.tables import ReportTable, Summary, TableRow
+from dlfh.bench.tables import ReportTable, Summary, TableRow, csv_text
 from dlfh.bench.toml import to_toml
 from dlfh.errors import InputError
 
@@ -25,8 +29,7 @@ from dlfh.errors import InputError
 SCORES_FILE = "tables/map-runs.csv"
 
 
-@dataclass(frozen=True)
-class RunScore:
+class RunScore(NamedTuple):
     """The MAP of one run of a row on a data set."""
 
     data: str
@@ -40,11 +43,7 @@ class RunScore:
 
 def scores_csv(scores: Iterable[RunScore]) -> str:
     """Return scores as CSV."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(RunScore.__dataclass_fields__)
-    writer.writerows([*list(vars(score).values())[:-1], f"{score.map:.6f}"] for score in scores)
-    return out.getvalue()
+    return csv_text([RunScore._fields, *((*score[:-1], f"{score.map:.6f}") for score in scores)])
 
 
 def read_scores(report: Path) -> list[RunScore]:
@@ -60,6 +59,69 @@ def read_scores(report: Path) -> list[RunScore]:
         raise InputError(f"cannot read {path}: {error.strerror}; name a report folder of `dlfh bench map`") from None
     except (csv.Error, KeyError, TypeError, ValueError):
         raise InputError(f"{path} was not written by `dlfh bench map`") from None
+
+
+def critical_difference(n_methods: int, n_blocks: int, level: float = 0.05) -> float:
+    """Return the smallest significant difference between two mean ranks, over all pairs of methods.
+
+    Nemenyi's q sqrt(k (k + 1) / 6 N) for k methods and N blocks, with q from the studentized range over sqrt(2).
+    """
+    from scipy.stats import studentized_range
+
+    q = float(studentized_range.ppf(1 - level, n_methods, np.inf)) / math.sqrt(2)
+    return q * math.sqrt(n_methods * (n_methods + 1) / (6 * n_blocks))
+
+
+def iman_davenport(statistic: float, n_methods: int, n_blocks: int) -> float:
+    """Return Iman and Davenport's F from Friedman's statistic; infinite where all blocks agree."""
+    rest = n_blocks * (n_methods - 1) - statistic
+    return (n_blocks - 1) * statistic / rest if rest > 1e-9 * n_blocks else math.inf
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Mean ranks of methods, best first; rank 1 is best."""
+
+    ranks: dict[str, float]
+    #: Number of comparisons of all methods.
+    n_blocks: int
+    #: Friedman's statistic, corrected for ties, and its p-value by Iman and Davenport's F distribution.
+    statistic: float
+    p_value: float
+    #: Critical difference of mean ranks.
+    difference: float
+
+    def tied_with_best(self) -> list[str]:
+        """Return the methods that do not differ significantly from the first, including the first."""
+        first = next(iter(self.ranks.values()))
+        return [label for label, rank in self.ranks.items() if rank - first <= self.difference]
+
+    def worse_than(self, label: str) -> list[str]:
+        """Return the methods that are significantly worse than a method."""
+        return [other for other, rank in self.ranks.items() if rank - self.ranks[label] > self.difference]
+
+
+def rank_methods(labels: Sequence[str], scores: Floats, level: float = 0.05) -> Ranking:
+    """Rank methods by scores, higher scores first; equal scores share their ranks.
+
+    labels: Names of the methods.
+    level: Significance level.
+    """
+    from scipy.stats import f, rankdata
+
+    n_blocks, n_methods = scores.shape
+    if n_methods < 3 or n_blocks < 2:
+        raise InputError(f"a ranking needs at least 3 methods and 2 blocks, got {n_methods} and {n_blocks}")
+    ranks = rankdata(-scores, axis=1)
+    means = ranks.mean(axis=0)
+    # Ties reduce the variance of the ranks, by which the statistic is divided.
+    variance = float(np.sum((ranks - (n_methods + 1) / 2) ** 2)) / (n_blocks * (n_methods - 1))
+    statistic = n_blocks * float(np.sum((means - (n_methods + 1) / 2) ** 2)) / variance if variance else 0.0
+    degrees = n_methods - 1, (n_methods - 1) * (n_blocks - 1)
+    p_value = float(f.sf(iman_davenport(statistic, n_methods, n_blocks), *degrees))
+    order = np.argsort(means, kind="stable")
+    difference = critical_difference(n_methods, n_blocks, level)
+    return Ranking({labels[i]: float(means[i]) for i in order}, n_blocks, statistic, p_value, difference)
 
 
 def rank_reports(
@@ -94,8 +156,7 @@ def rank_reports(
 
 
 def _longest(scores: list[RunScore], data: list[str]) -> int:
-    lengths = [{score.bits for score in scores if score.data == name} for name in data]
-    common = set.intersection(*lengths)
+    common = set.intersection(*({score.bits for score in scores if score.data == name} for name in data))
     if not common:
         raise InputError("the reports have no code length in common")
     return max(common)
@@ -107,15 +168,11 @@ def _section(scores: list[RunScore], protocol: str, rows: Sequence[str] | None) 
     paragraphs = [_verdict(ranking, len(_score_matrix(scores, labels, mean_over_runs=True)))]
     if omitted:
         paragraphs.append(f"Omitted because not every data set has them: {_listed(omitted)}.")
-    figure = RankFigure(
-        f"rank-{protocol}",
-        f"Mean ranks, {protocol} database",
-        ranking.ranks,
-        ranking.difference,
-        remarks=("Rows whose bars do not overlap differ significantly; blue rows do not differ from the first.",),
-    )
-    blocks = (figure, _table(scores, labels, ranking, protocol))
-    return Section(f"rank-{protocol}", f"Ranks, {protocol} database", tuple(paragraphs), blocks)
+    key, title = f"rank-{protocol}", f"Mean ranks, {protocol} database"
+    remark = "Rows whose bars do not overlap differ significantly; blue rows do not differ from the first."
+    figure = RankFigure(key, title, ranking.ranks, ranking.difference, remarks=(remark,))
+    table = ReportTable(key, title, *_columns_and_rows(scores, labels, ranking), digits=2, head="row")
+    return Section(key, f"Ranks, {protocol} database", tuple(paragraphs), (figure, table))
 
 
 def _common_rows(scores: list[RunScore], rows: Sequence[str] | None) -> tuple[list[str], list[str]]:
@@ -167,28 +224,24 @@ def _verdict(ranking: Ranking, n_independent: int) -> str:
     )
 
 
-def _table(scores: list[RunScore], labels: list[str], ranking: Ranking, protocol: str) -> ReportTable:
+def _columns_and_rows(
+    scores: list[RunScore], labels: list[str], ranking: Ranking
+) -> tuple[tuple[tuple[str, str], ...], tuple[TableRow, ...]]:
     """Return mean ranks overall and by data set, and the numbers of significantly worse and better rows."""
+    from scipy.stats import rankdata
+
     data = list(dict.fromkeys(score.data for score in scores))
-    ranks = {name: _ranks_on([score for score in scores if score.data == name], labels) for name in data}
+    by_data = [_score_matrix([score for score in scores if score.data == name], labels) for name in data]
+    ranks = [rankdata(-matrix, axis=1).mean(axis=0) for matrix in by_data]
     rows = []
     for label, rank in ranking.ranks.items():
-        entries = [Summary(rank, runs=ranking.n_blocks), *(Summary(ranks[name][label], runs=1) for name in data)]
+        own = (Summary(float(means[labels.index(label)]), runs=1) for means in ranks)
+        entries = [Summary(rank, runs=ranking.n_blocks), *own]
         ahead = len(ranking.worse_than(label))
         behind = sum(label in ranking.worse_than(other) for other in labels)
         rows.append(TableRow(label, (*entries, *(Summary(count, runs=1, digits=0) for count in (ahead, behind)))))
     columns = (("mean rank", "all"), *(("mean rank", name) for name in data), ("rows", "ahead of"), ("rows", "behind"))
-    return ReportTable(
-        f"rank-{protocol}", f"Mean ranks, {protocol} database", columns, tuple(rows), digits=2, head="row"
-    )
-
-
-def _ranks_on(scores: list[RunScore], labels: list[str]) -> dict[str, float]:
-    """Return mean ranks on one data set."""
-    from scipy.stats import rankdata
-
-    ranks = rankdata(-_score_matrix(scores, labels), axis=1).mean(axis=0)
-    return dict(zip(labels, ranks.tolist(), strict=True))
+    return columns, tuple(rows)
 
 
 def _listed(words: Sequence[str]) -> str:

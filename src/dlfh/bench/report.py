@@ -11,9 +11,8 @@ from importlib import resources
 from pathlib import Path
 
 from dlfh._persistence.files import replace_file
-from dlfh.bench.cache import make_folder
+from dlfh.bench.cells import describe_machine, make_folder
 from dlfh.bench.figures import Figure
-from dlfh.bench.machine import describe_machine
 from dlfh.bench.plan import Experiment, Plan, Results, Section
 from dlfh.bench.tables import ReportTable, Summary, TableRow, markdown_text
 from dlfh.errors import InputError

@@ -12,10 +12,8 @@ from typing import Any
 
 from dlfh._parallel import available_cores
 from dlfh._progress import Advance, progress
-from dlfh.bench.cache import Cache, Result
-from dlfh.bench.cells import Cell
+from dlfh.bench.cells import Cache, Cell, Result, describe_machine
 from dlfh.bench.data import Source
-from dlfh.bench.machine import describe_machine
 from dlfh.bench.settings import Settings
 from dlfh.bench.worker import Message, Worker
 from dlfh.errors import DLFHError, InputError

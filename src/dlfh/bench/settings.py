@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -199,29 +199,24 @@ class Settings:
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], defaults: Settings | None = None) -> Settings:
         """Return settings from the content of a TOML file; omitted ones come from ``defaults``."""
-        given = dict(plain)
-        parameters = given.pop("parameters", {})
-        if not isinstance(parameters, dict) or not all(isinstance(each, dict) for each in parameters.values()):
-            raise InputError("parameters must be one table per row, such as [parameters.DLFH]")
-        codes = given.pop("codes", {})
-        if not isinstance(codes, dict) or not all(isinstance(each, str) for each in codes.values()):
-            raise InputError("codes must be a table of folders by label, such as [codes]")
-        settings: Settings = _replaced(defaults or cls(), given, "")
-        settings = replace(settings, codes={**settings.codes, **codes})
-        return replace(settings, parameters={**settings.parameters, **parameters}).checked()
+        given, settings = dict(plain), defaults or cls()
+        merged: dict[str, Any] = {}
+        tables: list[tuple[str, type, str]] = [
+            ("parameters", dict, "one table per row, such as [parameters.DLFH]"),
+            ("codes", str, "a table of folders by label, such as [codes]"),
+        ]
+        for name, kind, expected in tables:
+            table = given.pop(name, {})
+            if not isinstance(table, dict) or not all(isinstance(each, kind) for each in table.values()):
+                raise InputError(f"{name} must be {expected}")
+            merged[name] = {**getattr(settings, name), **table}
+        settings = _replaced(replace(settings, **merged), given, "")
+        settings._check()
+        return settings
 
     def changed(self, **given: Any) -> Settings:
         """Return settings with the given values, ignoring None."""
-        return _replaced(self, {name: value for name, value in given.items() if value is not None}, "").checked()
-
-    def with_parameters(self, label: str, parameters: Mapping[str, Any]) -> Settings:
-        """Return settings in which a row has additional parameters."""
-        merged = {**self.parameters.get(label, {}), **parameters}
-        return replace(self, parameters={**self.parameters, label: merged}).checked()
-
-    def with_codes(self, codes: Mapping[str, str]) -> Settings:
-        """Return settings with further rows of codes that were computed elsewhere."""
-        return replace(self, codes={**self.codes, **codes}).checked()
+        return self.from_plain({name: value for name, value in given.items() if value is not None}, self)
 
     def to_toml(self) -> str:
         """Return the settings as TOML."""
@@ -238,8 +233,8 @@ class Settings:
     def rows(self) -> list[Row]:
         return [self.row(label) for label in (*self.methods, *self.codes)]
 
-    def checked(self) -> Settings:
-        """Return the settings, or raise InputError if a value is invalid."""
+    def _check(self) -> None:
+        """Raise InputError if a value is invalid."""
         for label in (*self.methods, *self.sensitivity.rows, *self.parameters):
             _check_row(label, self.parameters.get(label, {}))
         for label, folder in self.codes.items():
@@ -258,43 +253,27 @@ class Settings:
             raise InputError(f"unknown protocol {sorted(unknown)[0]!r}; protocols are {', '.join(PROTOCOLS)}")
         if self.curves.bits is not None and self.curves.bits not in self.bits:
             raise InputError(f"curves.bits is {self.curves.bits} but must be one of bits, {list(self.bits)}")
-        return self
 
 
-_POSITIVE = (
-    *("seeds", "k", "queries", "jobs", "threads", "memory_gb", "cell_minutes", "time.sizes", "convergence.size"),
-    *("convergence.iterations", "sensitivity.scales", "sensitivity.samples", "curves.methods"),
-)
-_CODE_LENGTHS = ("bits", "time.bits", "convergence.bits", "sensitivity.bits")
-_NON_EMPTY = ("methods", "bits", "protocols", "convergence.bits", "sensitivity.rows")
-_UNIQUE = (*_NON_EMPTY, "time.sizes", "sensitivity.scales", "sensitivity.samples")
+_MAY_BE_EMPTY = ("time.sizes", "sensitivity.scales", "sensitivity.samples")
 
 
-def _values(settings: Settings, name: str) -> tuple[Any, ...]:
-    """Return the values of a setting, such as "time.sizes"."""
-    value: Any = settings
-    for part in name.split("."):
-        value = getattr(value, part)
-    return value if isinstance(value, tuple) else () if value is None else (value,)
-
-
-def _check_values(settings: Settings) -> None:
-    for name in _POSITIVE:
-        for value in _values(settings, name):
-            if value <= 0:
-                raise InputError(f"{name} must be positive, got {value}")
-    for name in _CODE_LENGTHS:
-        for value in _values(settings, name):
-            if not 1 <= value <= 512:
-                raise InputError(f"{name} must be code lengths from 1 to 512, got {value}")
-    for name in _NON_EMPTY:
-        if not _values(settings, name):
+def _check_values(settings: Any, path: str = "") -> None:
+    """Check that numbers are in range, and that lists have no value twice."""
+    for name, value in ((path + each.name, getattr(settings, each.name)) for each in fields(settings)):
+        values = value if isinstance(value, tuple) else (value,)
+        if not values and name not in _MAY_BE_EMPTY:
             raise InputError(f"{name} must not be empty")
-    for name in _UNIQUE:
-        values = _values(settings, name)
-        repeated = [value for i, value in enumerate(values) if value in values[:i]]
-        if repeated:
-            raise InputError(f"{name} has {repeated[0]} twice")
+        for i, each in enumerate(values):
+            is_number = isinstance(each, (int, float)) and not isinstance(each, bool)
+            if is_dataclass(each):
+                _check_values(each, f"{name}.")
+            elif is_number and name.endswith("bits") and not 1 <= each <= 512:
+                raise InputError(f"{name} must be code lengths from 1 to 512, got {each}")
+            elif is_number and each <= 0 and name != "unseen_share":
+                raise InputError(f"{name} must be positive, got {each}")
+            elif each in values[:i]:
+                raise InputError(f"{name} has {each} twice")
 
 
 #: Settings of a row besides the parameters of its method.
@@ -322,37 +301,37 @@ def _check_row(label: str, parameters: Mapping[str, Any]) -> None:
 
 def _replaced(settings: Any, given: Mapping[str, Any], path: str) -> Any:
     """Return settings with the given values, after checking their types."""
-    known = {each.name for each in fields(settings)} - {"parameters", "codes"}
-    unknown = sorted(set(given) - known)
+    types = {each.name: str(each.type) for each in fields(settings) if each.name not in ("parameters", "codes")}
+    unknown = sorted(set(given) - set(types))
     if unknown:
-        raise InputError(f"unknown setting {path}{unknown[0]!r}; settings are {', '.join(sorted(known))}")
-    changed = {name: _converted(value, getattr(settings, name), path + name) for name, value in given.items()}
+        raise InputError(f"unknown setting {path}{unknown[0]!r}; settings are {', '.join(sorted(types))}")
+    changed = {
+        name: _converted(value, getattr(settings, name), types[name], path + name) for name, value in given.items()
+    }
     return replace(settings, **changed)
 
 
-_OPTIONAL_INTEGERS = ("queries", "jobs", "curves.bits")
-_STRING_LISTS = ("methods", "protocols", "sensitivity.rows")
-
-
-def _converted(value: Any, default: Any, name: str) -> Any:
-    """Return a value with the type of the default."""
-    if hasattr(default, "__dataclass_fields__"):
+def _converted(value: Any, default: Any, annotation: str, name: str) -> Any:
+    """Return a value with the type that its field is annotated with."""
+    if is_dataclass(default):
         if not isinstance(value, Mapping):
             raise InputError(f"{name} must be a table, [{name}], got {value!r}")
         return _replaced(default, value, f"{name}.")
-    if isinstance(default, tuple):
-        kind = str if name in _STRING_LISTS else float if name.endswith("scales") else int
-        if not isinstance(value, (list, tuple)):
-            raise InputError(f"{name} must be a list, got {value!r}")
-        return tuple(_scalar(each, kind, name) for each in value)
-    return _scalar(value, int if name in _OPTIONAL_INTEGERS else type(default), name)
+    kind = next(kind for kind in _EXPECTED if kind.__name__ in annotation)
+    if not isinstance(default, tuple):
+        return _scalar(value, kind, name)
+    if not isinstance(value, (list, tuple)):
+        raise InputError(f"{name} must be a list, got {value!r}")
+    return tuple(_scalar(each, kind, name) for each in value)
+
+
+_EXPECTED = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
 
 
 def _scalar(value: Any, kind: type, name: str) -> Any:
     accepted = (int, float) if kind is float else (kind,)
     if isinstance(value, bool) != (kind is bool) or not isinstance(value, accepted):
-        expected = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}[kind]
-        raise InputError(f"{name} must be {expected}, got {value!r}")
+        raise InputError(f"{name} must be {_EXPECTED[kind]}, got {value!r}")
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{name} must be finite, got {value}")
     return kind(value)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
+from typing import Any
 
 DASH = "–"
 
@@ -53,6 +54,13 @@ class _Format:
     published: str
     published_number: str = "{mean}{std}"
     dash: str = DASH
+
+
+def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    """Return rows as CSV, headings first."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue()
 
 
 def markdown_text(text: str) -> str:
@@ -117,32 +125,24 @@ class ReportTable:
         def number(entry: Summary, row: TableRow) -> str:
             mean, std = entry.numbers(self.digits)
             styled = form.published_number if row.published and mean != DASH else "{mean}{std}"
-            number = (form.best if entry.is_best else styled).format(
-                mean=form.dash if mean == DASH else mean, std=form.std.format(std) if std else ""
-            )
-            return number + reference(entry.note)
+            values = {"mean": form.dash if mean == DASH else mean, "std": form.std.format(std) if std else ""}
+            return (form.best if entry.is_best else styled).format(**values) + reference(entry.note)
 
-        return [
-            [
-                (form.published if row.published else form.escape(row.label)) + reference(row.note),
-                *(number(entry, row) for entry in row.entries),
-            ]
-            for row in self.rows
-        ]
+        def label(row: TableRow) -> str:
+            return (form.published if row.published else form.escape(row.label)) + reference(row.note)
+
+        return [[label(row), *(number(entry, row) for entry in row.entries)] for row in self.rows]
 
     def to_csv(self) -> str:
         """Return one line per entry."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["row", "group", "column", "mean", "std", "runs", "best", "note"])
+        lines: list[list[Any]] = [["row", "group", "column", "mean", "std", "runs", "best", "note"]]
         for row in self.rows:
             label = f"{row.label} (published)" if row.published else row.label
-            for (group, column), entry in zip(self.columns, row.entries, strict=True):
-                note = "; ".join(filter(None, (row.note, entry.note)))
-                best = "yes" if entry.is_best else ""
+            for column, entry in zip(self.columns, row.entries, strict=True):
                 mean, std = entry.numbers(self.digits)
-                writer.writerow([label, group, column, "" if mean == DASH else mean, std, entry.runs, best, note])
-        return out.getvalue()
+                note = "; ".join(filter(None, (row.note, entry.note)))
+                lines.append([label, *column, mean.strip(DASH), std, entry.runs, "yes" if entry.is_best else "", note])
+        return csv_text(lines)
 
     def to_text(self) -> str:
         """Return the table for a terminal; an asterisk marks the best of a column."""
@@ -158,10 +158,7 @@ class ReportTable:
 
     def to_markdown(self) -> str:
         """Return the table without its title: the best in bold, published rows in italics."""
-        heads = [
-            markdown_text(self.head),
-            *("<br>".join(map(markdown_text, filter(None, column))) for column in self.columns),
-        ]
+        heads = ("<br>".join(map(markdown_text, filter(None, column))) for column in ((self.head,), *self.columns))
         rows = [heads, ["---", *("---:" for _ in self.columns)], *self._rendered(_MARKDOWN)]
         lines = [f"| {' | '.join(row)} |" for row in rows]
         below = [f"<sup>{i}</sup> {markdown_text(note)}" for i, note in enumerate(self.notes(), 1)]
@@ -172,26 +169,21 @@ class ReportTable:
 
     def to_latex(self) -> str:
         """Return a booktabs table: the best of a column in bold, footnotes below."""
-        heads, rules = [], []
-        for (group, span), start in zip(self.groups(), self._group_starts(), strict=True):
-            heads.append(rf"\multicolumn{{{span}}}{{c}}{{{_latex_text(group)}}}")
-            rules.append(rf"\cmidrule(lr){{{start + 2}-{start + 1 + span}}}")
-        lines = [
-            r"% \usepackage{booktabs}",
-            r"\begin{table}",
-            r"\centering",
-            rf"\caption{{{_latex_text(self.title)}}}",
-            rf"\begin{{tabular}}{{l{'c' * len(self.columns)}}}",
-            r"\toprule",
+        starts = self._group_starts()
+        heads = [rf"\multicolumn{{{span}}}{{c}}{{{_latex_text(group)}}}" for group, span in self.groups()]
+        rules = [
+            rf"\cmidrule(lr){{{n + 2}-{n + 1 + span}}}" for (_, span), n in zip(self.groups(), starts, strict=True)
         ]
+        lines = [r"% \usepackage{booktabs}", r"\begin{table}", r"\centering", rf"\caption{{{_latex_text(self.title)}}}"]
+        lines += [rf"\begin{{tabular}}{{l{'c' * len(self.columns)}}}", r"\toprule"]
         if any(group for group, _ in self.columns):
-            lines += [" & " + " & ".join(heads) + r" \\", "".join(rules)]
+            lines += [" & ".join(["", *heads]) + r" \\", "".join(rules)]
         columns = [_latex_text(self.head), *(_latex_text(column) for _, column in self.columns)]
         lines += [" & ".join(columns) + r" \\", r"\midrule"]
         lines += [" & ".join(row) + r" \\" for row in self._rendered(_LATEX)]
         lines += [r"\bottomrule", r"\end{tabular}"]
-        lines += [rf"\par\footnotesize $^{{{i}}}$ {_latex_text(note)}" for i, note in enumerate(self.notes(), 1)]
-        lines += [rf"\par\footnotesize {_latex_text(remark)}" for remark in self.remarks]
+        below = [f"$^{{{i}}}$ {_latex_text(note)}" for i, note in enumerate(self.notes(), 1)]
+        lines += [rf"\par\footnotesize {text}" for text in (*below, *map(_latex_text, self.remarks))]
         return "\n".join([*lines, r"\end{table}", ""])
 
     def to_html(self) -> str:
@@ -244,20 +236,16 @@ def summarize(values: Sequence[float | None], notes: Iterable[str] = ()) -> Summ
 
 def mark_best(rows: Sequence[TableRow], digits: int = 3) -> tuple[TableRow, ...]:
     """Mark the highest mean of each column, and all that round to it; published rows are ignored."""
-    measured = [row for row in rows if not row.published]
-    best = []
-    for i in range(len(measured[0].entries) if measured else 0):
-        means = [round(mean, digits) for row in measured if (mean := row.entries[i].mean) is not None]
-        best.append(max(means, default=None))
+    measured = [[entry.mean for entry in row.entries] for row in rows if not row.published]
+    columns = ([round(mean, digits) for mean in column if mean is not None] for column in zip(*measured, strict=True))
+    best = [max(means, default=None) for means in columns]
 
     def marked(row: TableRow) -> TableRow:
-        if row.published:
-            return row
-        entries = tuple(
+        entries = (
             replace(entry, is_best=entry.mean is not None and round(entry.mean, digits) == top)
             for entry, top in zip(row.entries, best, strict=True)
         )
-        return replace(row, entries=entries)
+        return row if row.published else replace(row, entries=tuple(entries))
 
     return tuple(map(marked, rows))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 import math
 import tomllib
@@ -19,7 +17,7 @@ from dlfh._selection import HALVING_FACTOR, Trial, format_parameters, successive
 from dlfh.bench.cells import Cell
 from dlfh.bench.plan import Plan
 from dlfh.bench.runner import Runner
-from dlfh.bench.tables import DASH, ReportTable, Summary, TableRow, mark_best, summarize
+from dlfh.bench.tables import DASH, ReportTable, Summary, TableRow, csv_text, mark_best, summarize
 from dlfh.bench.toml import to_toml
 from dlfh.errors import InputError
 from dlfh.methods.catalogue import METHODS
@@ -92,7 +90,8 @@ class ParameterSearch:
         if self.protocol == "unified" and "unified" not in METHODS[method].info.protocols:
             raise InputError(f"{method} does not support the unified protocol: choose another one")
         for parameters in self.candidates():
-            self.plan.settings.with_parameters(self.method, parameters)
+            own = self.plan.settings.parameters.get(self.method, {})
+            self.plan.settings.changed(parameters={self.method: {**own, **parameters}})
             self.plan.check(self._cells(parameters, None))
         self._budgets(len(self.candidates()))
 
@@ -168,18 +167,14 @@ class ParameterSearch:
 
     def table(self, trials: Sequence[Trial[Parameters]]) -> ReportTable:
         """Return the trials as a table."""
-        rows = mark_best(
-            [
-                TableRow(
-                    trial.option,
-                    (_summary(trial),),
-                    f"eliminated at {self.halving} = {trial.budget}" if trial.budget != trials[0].budget else "",
-                )
-                for trial in trials
-            ]
-        )
+        rows = []
+        for trial in trials:
+            note = f"eliminated at {self.halving} = {trial.budget}" if trial.budget != trials[0].budget else ""
+            rows.append(TableRow(trial.option, (_summary(trial),), note))
         title = f"MAP of {self.method} on validation points of {self.plan.source.name}, {self.protocol} database"
-        return ReportTable(f"tune-{self.method}", title, (("", f"{self.bits} bits"),), rows, head="parameters")
+        return ReportTable(
+            f"tune-{self.method}", title, (("", f"{self.bits} bits"),), mark_best(rows), head="parameters"
+        )
 
 
 def _summary(trial: Trial[Parameters]) -> Summary:
@@ -202,26 +197,17 @@ def tuned_toml(results: SearchResults) -> str:
     parameters: dict[str, Mapping[str, Any]] = {
         search.method: {**settings.parameters.get(search.method, {}), **best} for search, best in evaluated
     }
-    return to_toml(
-        {
-            "methods": list(parameters),
-            "bits": [evaluated[0][0].bits],
-            "resplit": False,
-            "queries": settings.queries,
-            "unseen_share": settings.unseen_share,
-            "parameters": parameters,
-        }
-    )
+    tuned = {"methods": list(parameters), "bits": [evaluated[0][0].bits], "resplit": False}
+    split = {"queries": settings.queries, "unseen_share": settings.unseen_share}
+    return to_toml({**tuned, **split, "parameters": parameters})
 
 
 def trials_csv(results: SearchResults) -> str:
     """Return the candidates of each search as CSV, best first."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["method", "parameters", "mean", "std", "runs", "note"])
+    lines: list[list[Any]] = [["method", "parameters", "mean", "std", "runs", "note"]]
     for search, trials in results:
         for trial in trials:
             summary = _summary(trial)
             mean, std = (number.strip(DASH) for number in summary.numbers(4))
-            writer.writerow([search.method, trial.option, mean, std, summary.runs, summary.note])
-    return out.getvalue()
+            lines.append([search.method, trial.option, mean, std, summary.runs, summary.note])
+    return csv_text(lines)

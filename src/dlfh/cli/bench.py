@@ -62,7 +62,7 @@ class RunOptions:
 
     def load(self, data: str) -> Source:
         """Load a data set."""
-        from dlfh.bench.sources import load_source
+        from dlfh.bench.data import load_source
 
         return load_source(data, self.file, n_points=self.points)
 
@@ -160,8 +160,8 @@ def _run(experiment: str, data: str, options: BenchOptions) -> None:
         protocols=split_words(options.protocols),
         k=options.k,
         unseen_share=options.unseen_share,
+        codes=parse_pairs(options.codes, "--codes"),
     )
-    settings = settings.with_codes(parse_pairs(options.codes, "--codes"))
     if options.print_settings:
         typer.echo(settings.to_toml(), nl=False)
         return
@@ -210,7 +210,7 @@ def _write_splits(data: str, options: BenchOptions) -> None:
     import json
 
     from dlfh._persistence.outputs import check_outputs, write_output
-    from dlfh.bench.splits import compare_splits, splits_of
+    from dlfh.bench.data import compare_splits, splits_of
 
     if options.output is not None:
         check_outputs([options.output], [Path(data), options.file, options.check], overwrite=options.overwrite)

@@ -164,7 +164,7 @@ def _candidates(methods: str, grid: list[str]) -> list[Candidate]:
 def _tune_vectors(method: str, data: str, options: TuneOptions) -> None:
     from dlfh._persistence.outputs import check_outputs, write_output
     from dlfh._validation import check_choice
-    from dlfh.bench.cache import Cache
+    from dlfh.bench.cells import Cache
     from dlfh.bench.plan import Plan
     from dlfh.bench.runner import Runner
     from dlfh.bench.settings import PROTOCOLS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dlfh.bench.cache import Cache, check_folder, make_folder
+from dlfh.bench.cells import Cache, check_folder, make_folder
 from dlfh.bench.data import Source
 from dlfh.bench.experiments.convergence import CONVERGENCE
 from dlfh.bench.experiments.curves import CURVES

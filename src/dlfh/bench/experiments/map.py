@@ -207,7 +207,7 @@ def _published(plan: Plan, row: Row, protocol: str, columns: tuple[tuple[str, in
     """Yield the published figures of a row, if the paper has the method and the data set."""
     found = [published_map(plan.source, row.label, protocol, direction, bits) for direction, bits in columns]
     if any(found):
-        entries = (Summary() if each is None else Summary(*each, runs=published().runs) for each in found)
+        entries = (Summary() if each is None else Summary(*each, runs=published()["paper"]["runs"]) for each in found)
         yield TableRow(row.label, tuple(entries), published=True)
 
 

@@ -45,7 +45,9 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
         if any(value is not None for value in paper):
             seconds.append(TableRow(row.label, tuple(Summary(value, None, 1) for value in paper), published=True))
     memory = [_row(plan, results, row, "peak_bytes", 1e9) for row in _rows(plan)]
-    remark = f"Published: from the paper, on real data and {published().machine}; the code length is not stated."
+    remark = (
+        f"Published: from the paper, on real data and {published()['paper']['machine']}; the code length is not stated."
+    )
     columns = tuple(("training points", f"{size:,}") for size in sizes(plan))
     tables = (
         ReportTable(
