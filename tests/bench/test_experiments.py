@@ -95,14 +95,3 @@ def test_a_small_database_limits_k(source: Source) -> None:
     assert "A database has only 9 items, so k is 9 instead of 50." in section.paragraphs
     titles = ["MAP", "MAP@9", "Precision@9", "nDCG@9", "Precision@5 by all labels", "Asymmetric MAP"]
     assert [block.title.split(" on ")[0] for block in section.blocks] == titles
-
-
-def test_measures_that_earlier_runs_lack_have_no_table(source: Source) -> None:
-    plan = Plan(source, Settings.from_plain({"methods": ["DLFH"], "bits": [16], "protocols": ["learned"], "k": 5}))
-    results = faked(plan, "map")
-    for result in results.values():
-        for scores in result.values["protocols"]["learned"].values():
-            scores.pop("ndcg_at", None)
-    (section,) = EXPERIMENTS["map"].sections(plan, results)
-    titles = ["MAP", "MAP@5", "Precision@5", "Precision@5 by all labels", "Asymmetric MAP"]
-    assert [block.title.split(" on ")[0] for block in section.blocks] == titles

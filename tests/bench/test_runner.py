@@ -23,9 +23,8 @@ from dlfh.bench.data import Source, load_source
 from dlfh.bench.experiments import EXPERIMENTS
 from dlfh.bench.plan import Plan
 from dlfh.bench.report import write_report
-from dlfh.bench.runner import Runner, n_workers, relative_cost
+from dlfh.bench.runner import Message, Runner, Worker, compute, n_workers, relative_cost
 from dlfh.bench.settings import Settings
-from dlfh.bench.worker import Message, Worker, compute
 from dlfh.cli import main
 from dlfh.errors import InputError
 

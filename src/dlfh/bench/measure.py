@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dlfh._arrays import Array, Codes, Integers, Singles
+from dlfh._arrays import Codes, Integers, Singles
 from dlfh._parallel import blas_threads
 from dlfh.bench.cells import Cell
 from dlfh.bench.data import Partition
@@ -56,13 +55,16 @@ def retrieval(cell: Cell, parts: Partition, threads: int = 1, memory: int | None
         methods that record them.
     Returns: Seconds of training.
     """
-    rows = _training_rows(cell, len(parts.train))
+    rows = None
+    if cell.train_points is not None and cell.train_points < len(parts.train):
+        rows = np.sort(np.random.default_rng(cell.seed).permutation(len(parts.train))[: cell.train_points])
     sample = parts.train if rows is None else parts.train.take(rows)
     model = build(cell, threads, memory).fit(sample.modalities, sample.labels)
     values: dict[str, Any] = {"n_train": len(sample), "n_queries": len(parts.queries)}
     with blas_threads(threads):
-        searches = _searches(model, parts, rows, cell.split.seed)
-        values["protocols"] = _all_scores(searches, model.modalities_, cell.k, threads)
+        projections = {name: model.project(name, parts.queries.modalities[name]) for name in model.modalities_}
+        queries = _encode(model, parts.queries)
+        values["protocols"] = _protocols(cell, parts, threads, queries, projections, _databases(model, parts, rows))
     for name, key in (("objective_", "objective"), ("n_iter_", "iterations")):
         if hasattr(model, name):
             values[key] = np.asarray(getattr(model, name)).tolist()
@@ -97,17 +99,17 @@ def given_codes(cell: Cell, parts: Partition, threads: int, memory: int | None =
         for role in ("queries", "learned", "hashed")
         if all((name, role) in codes for name in modalities)
     }
-    queries, labels = by_role.pop("queries"), parts.queries.labels
-    searches = {
-        protocol: [_Search(queries, {}, labels, database, parts.train.labels)] for protocol, database in by_role.items()
-    }
-    if parts.unseen is None and len(parts.queries) > 1:
-        searches["unseen"] = _by_halves(queries, {}, labels, cell.split.seed)
-    return {"protocols": _all_scores(searches, modalities, cell.k, threads), "n_queries": len(parts.queries)}, {}
+    queries = by_role.pop("queries")
+    databases = {protocol: (database, parts.train.labels) for protocol, database in by_role.items()}
+    protocols = _protocols(cell, parts, threads, queries, {}, databases)
+    return {"protocols": protocols, "n_queries": len(parts.queries)}, {}
 
 
-@dataclass(frozen=True)
-class _Search:
+#: Codes by modality, and labels.
+_Database = tuple[dict[str, Codes], Any]
+
+
+class _Search(NamedTuple):
     """Queries (codes by modality, and their real values if known) and the database that they search."""
 
     query_codes: dict[str, Codes]
@@ -117,69 +119,54 @@ class _Search:
     database_labels: Any
 
 
-def _searches(model: CrossModalHasher, parts: Partition, rows: Integers | None, seed: int) -> dict[str, list[_Search]]:
-    """Return the searches of each protocol; ``rows`` are the training points if not all are."""
+def _encode(model: CrossModalHasher, points: Paired) -> dict[str, Codes]:
+    return {name: model.encode(name, points.modalities[name]) for name in model.modalities_}
 
-    def encode(points: Paired) -> dict[str, Codes]:
-        return {name: model.encode(name, points.modalities[name]) for name in model.modalities_}
 
-    queries, labels = encode(parts.queries), parts.queries.labels
-    values = {name: model.project(name, parts.queries.modalities[name]) for name in model.modalities_}
-
-    def search(database: dict[str, Codes], database_labels: Any) -> list[_Search]:
-        return [_Search(queries, values, labels, database, database_labels)]
-
-    hashed = encode(parts.train)
-    learned = model.codes_ if rows is None else _replaced(hashed, rows, model.codes_)
-    searches = {"learned": search(learned, parts.train.labels), "hashed": search(hashed, parts.train.labels)}
+def _databases(model: CrossModalHasher, parts: Partition, rows: Integers | None) -> dict[str, _Database]:
+    """Return the database of each protocol; ``rows`` are the training points if not all are."""
+    hashed, learned, labels = _encode(model, parts.train), model.codes_, parts.train.labels
+    if rows is not None:
+        learned = {name: codes.copy() for name, codes in hashed.items()}
+        for name, codes in model.codes_.items():
+            learned[name][rows] = codes
+    databases = {"learned": (learned, labels), "hashed": (hashed, labels)}
     if "unified" in model.info.protocols:
-        unified = dict.fromkeys(model.modalities_, model.encode_unified(parts.train.modalities))
-        searches["unified"] = search(unified, parts.train.labels)
+        unified = model.encode_unified(parts.train.modalities)
+        databases["unified"] = (dict.fromkeys(model.modalities_, unified), labels)
     if parts.unseen is not None:
-        searches["unseen"] = search(encode(parts.unseen), parts.unseen.labels)
-    elif len(parts.queries) > 1:
-        searches["unseen"] = _by_halves(queries, values, labels, seed)
-    return searches
+        databases["unseen"] = (_encode(model, parts.unseen), parts.unseen.labels)
+    return databases
 
 
-def _by_halves(queries: dict[str, Codes], values: dict[str, Any], labels: Any, seed: int) -> list[_Search]:
-    """Return two searches: each half of the queries is the database of the other."""
-    order = np.random.default_rng(seed).permutation(labels.shape[0])
-    halves = np.sort(order[::2]), np.sort(order[1::2])
-    return [
-        _Search(_rows(queries, half), _rows(values, half), labels[half], _rows(queries, other), labels[other])
-        for half, other in (halves, halves[::-1])
-    ]
-
-
-def _training_rows(cell: Cell, n_points: int) -> Integers | None:
-    """Return the points that a method learns from, or None for all."""
-    if cell.train_points is None or cell.train_points >= n_points:
-        return None
-    return np.sort(np.random.default_rng(cell.seed).permutation(n_points)[: cell.train_points])
-
-
-def _replaced(codes: dict[str, Codes], rows: Integers, learned: dict[str, Codes]) -> dict[str, Codes]:
-    """Return codes with some rows replaced by learned codes."""
-    changed = {name: matrix.copy() for name, matrix in codes.items()}
-    for name, matrix in learned.items():
-        changed[name][rows] = matrix
-    return changed
-
-
-def _rows(arrays: dict[str, Array], rows: Integers) -> dict[str, Array]:
-    return {name: array[rows] for name, array in arrays.items()}
-
-
-def _all_scores(
-    searches: dict[str, list[_Search]], modalities: tuple[str, ...], k: int, threads: int
+def _protocols(
+    cell: Cell,
+    parts: Partition,
+    threads: int,
+    queries: dict[str, Codes],
+    values: dict[str, Singles],
+    databases: dict[str, _Database],
 ) -> dict[str, dict[str, Any]]:
-    """Return the scores by protocol and direction."""
+    """Return the scores by protocol and direction.
+
+    Without unseen points, each half of the queries is the unseen database of the other.
+    """
+    labels = parts.queries.labels
+    searches = {protocol: [_Search(queries, values, labels, *each)] for protocol, each in databases.items()}
+    if parts.unseen is None and len(parts.queries) > 1:
+
+        def rows(arrays: dict[str, Any], half: Integers) -> dict[str, Any]:
+            return {name: array[half] for name, array in arrays.items()}
+
+        order = np.random.default_rng(cell.split.seed).permutation(len(parts.queries))
+        halves = np.sort(order[::2]), np.sort(order[1::2])
+        searches["unseen"] = [
+            _Search(rows(queries, half), rows(values, half), labels[half], rows(queries, other), labels[other])
+            for half, other in (halves, halves[::-1])
+        ]
+    directions = list(itertools.permutations(parts.queries.modalities, 2))
     return {
-        protocol: {
-            f"{query} → {database}": _scores(each, query, database, k, threads)
-            for query, database in itertools.permutations(modalities, 2)
-        }
+        protocol: {f"{query} → {item}": _scores(each, query, item, cell.k, threads) for query, item in directions}
         for protocol, each in searches.items()
     }
 

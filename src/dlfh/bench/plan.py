@@ -17,7 +17,7 @@ from dlfh.bench.data import Source
 from dlfh.bench.figures import Figure
 from dlfh.bench.measure import build
 from dlfh.bench.settings import Row, Settings
-from dlfh.bench.tables import ReportTable
+from dlfh.bench.tables import ReportTable, Summary, summarize
 from dlfh.datasets.code_files import code_place
 from dlfh.datasets.descriptions import DATA_SETS
 from dlfh.errors import InputError
@@ -123,6 +123,29 @@ class Plan:
         )
 
 
+@dataclass(frozen=True)
+class Study(Plan):
+    """A plan with the results of its cells."""
+
+    results: Results
+
+    def runs(
+        self, row: Row, bits: int, protocol: str, way: str | None = None, measure: str = "map"
+    ) -> list[float | None]:
+        """Return a measure in one direction, or its mean over all, for every run of a row; None where it failed."""
+        ways = self.directions if way is None else [way]
+        results = [self.results[cell] for cell in self.cells(row, bits)]
+        values: list[list[Any]] = [
+            [(each.scores(protocol, way) or {}).get(measure) for way in ways] for each in results
+        ]
+        return [None if None in run else sum(run) / len(run) for run in values]
+
+    def summary(self, row: Row, bits: int, protocol: str, way: str | None = None, measure: str = "map") -> Summary:
+        """Return the mean of a measure over the runs of a row."""
+        failures = (self.results[cell].failure or "" for cell in self.cells(row, bits))
+        return summarize(self.runs(row, bits, protocol, way, measure), failures)
+
+
 @cache
 def _sources(method: type) -> str:
     """Return a hash of a method's module, or of its whole package: after a change, its cells are computed again."""
@@ -164,5 +187,9 @@ class Experiment:
     name: str
     title: str
     cells: Callable[[Plan], list[Cell]]
-    sections: Callable[[Plan, Results], list[Section]]
+    report: Callable[[Study], list[Section]]
     draws: bool = True
+
+    def sections(self, plan: Plan, results: Results) -> list[Section]:
+        """Return the sections of the report."""
+        return self.report(Study(plan.source, plan.settings, results))

@@ -7,8 +7,7 @@ from pathlib import Path
 from dlfh.bench.cells import Cache, check_folder, make_folder
 from dlfh.bench.data import Source
 from dlfh.bench.experiments.convergence import CONVERGENCE
-from dlfh.bench.experiments.curves import CURVES
-from dlfh.bench.experiments.map import MAP
+from dlfh.bench.experiments.map import CURVES, MAP
 from dlfh.bench.experiments.sensitivity import SENSITIVITY
 from dlfh.bench.experiments.time import TIME
 from dlfh.bench.figures import check_can_draw
@@ -24,7 +23,7 @@ PAPER = Experiment(
     "paper",
     "The paper's experiments",
     lambda plan: [cell for part in _PAPER for cell in part.cells(plan)],
-    lambda plan, results: [section for part in _PAPER for section in part.sections(plan, results)],
+    lambda study: [section for part in _PAPER for section in part.report(study)],
 )
 
 #: The experiments by name.

@@ -6,7 +6,7 @@ import itertools
 
 from dlfh.bench.cells import Cell
 from dlfh.bench.figures import Line, LineFigure, Panel
-from dlfh.bench.plan import Experiment, Plan, Results, Section
+from dlfh.bench.plan import Experiment, Plan, Section, Study
 
 SOLVERS = ("full", "stochastic")
 
@@ -26,26 +26,21 @@ def _cell(plan: Plan, solver: str, bits: int, iteration: int) -> Cell:
 
 def _cells(plan: Plan) -> list[Cell]:
     settings = plan.settings.convergence
-    return [
-        _cell(plan, solver, bits, iteration)
-        for bits in settings.bits
-        for solver in SOLVERS
-        for iteration in iterations(settings.iterations)
-    ]
+    lengths_and_solvers = itertools.product(settings.bits, SOLVERS)
+    return [_cell(plan, each, bits, t) for bits, each in lengths_and_solvers for t in iterations(settings.iterations)]
 
 
-def _sections(plan: Plan, results: Results) -> list[Section]:
+def _sections(study: Study) -> list[Section]:
     panels: list[Panel] = []
-    decreases: list[bool] = []
-    ends: list[str] = []
-    for bits in plan.settings.convergence.bits:
+    decreases, ends = [], []
+    for bits in study.settings.convergence.bits:
         objective, accuracy = [], []
         for colour, solver in zip((2, 3), SOLVERS, strict=True):
-            trace = _objective(plan, results, solver, bits)
+            trace = _objective(study, solver, bits)
             objective.append(Line(solver, tuple(map(float, range(len(trace)))), tuple(trace), colour, markers=False))
             if solver == "full":
                 decreases += [after < before for before, after in itertools.pairwise(trace)]
-            accuracy += _map_lines(plan, results, solver, bits)
+            accuracy += _map_lines(study, solver, bits)
         if all(line.y for line in (*objective, *accuracy)):
             values = ", ".join(f"{line.label} {line.y[-1]:.3g}" for line in objective)
             maps = ", ".join(f"{line.label} {line.y[-1]:.3f}" for line in accuracy)
@@ -54,10 +49,10 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
             Panel(f"Objective, {bits} bits", "iteration", "log-likelihood", tuple(objective)),
             Panel(f"MAP, {bits} bits", "iteration", "MAP, learned", tuple(accuracy)),
         ]
-    size = min(plan.settings.convergence.size, plan.n_train())
+    size = min(study.settings.convergence.size, study.n_train())
     verdict = "was not measured" if not decreases else "decreases" if any(decreases) else "never decreases"
     paragraphs = (
-        f"DLFH in the paper's setting on {size:,} training points of {plan.source.name}. The full solver's objective "
+        f"DLFH in the paper's setting on {size:,} training points of {study.source.name}. The full solver's objective "
         f"{verdict}.",
         "The full solver stops when no bit changes; from there on, its lines are level.",
         *ends,
@@ -66,19 +61,19 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
     return [Section("convergence", "Convergence", paragraphs, (figure,))]
 
 
-def _objective(plan: Plan, results: Results, solver: str, bits: int) -> list[float]:
+def _objective(study: Study, solver: str, bits: int) -> list[float]:
     """Return the objective by iteration, extended by its last value if the solver stopped early."""
-    last = plan.settings.convergence.iterations
-    trace = results[_cell(plan, solver, bits, last)].values.get("objective", [])
+    last = study.settings.convergence.iterations
+    trace = study.results[_cell(study, solver, bits, last)].values.get("objective", [])
     return [*trace, *([trace[-1]] * (last + 1 - len(trace)) if trace else [])]
 
 
-def _map_lines(plan: Plan, results: Results, solver: str, bits: int) -> list[Line]:
+def _map_lines(study: Study, solver: str, bits: int) -> list[Line]:
     lines = []
-    for colour, direction in enumerate(plan.directions):
+    for colour, direction in enumerate(study.directions):
         points = []
-        for iteration in iterations(plan.settings.convergence.iterations):
-            scores = results[_cell(plan, solver, bits, iteration)].scores("learned", direction)
+        for iteration in iterations(study.settings.convergence.iterations):
+            scores = study.results[_cell(study, solver, bits, iteration)].scores("learned", direction)
             if scores is not None:
                 points.append((float(iteration), scores["map"]))
         x, y = zip(*points, strict=True) if points else ((), ())

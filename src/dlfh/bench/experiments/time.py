@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dlfh.bench.cells import Cell
-from dlfh.bench.plan import Experiment, Plan, Results, Section
+from dlfh.bench.plan import Experiment, Plan, Section, Study
 from dlfh.bench.published import published, published_seconds
 from dlfh.bench.settings import Row
 from dlfh.bench.tables import ReportTable, Summary, TableRow
@@ -36,28 +36,22 @@ def _rows(plan: Plan) -> list[Row]:
     return [row for row in plan.settings.rows() if row.codes is None]
 
 
-def _sections(plan: Plan, results: Results) -> list[Section]:
-    bits = plan.settings.time.bits
+def _sections(study: Study) -> list[Section]:
+    bits = study.settings.time.bits
     seconds: list[TableRow] = []
-    for row in _rows(plan):
-        seconds.append(_row(plan, results, row, "fit", 1.0))
-        paper = [published_seconds(plan.source, row.label, size) for size in sizes(plan)]
+    for row in _rows(study):
+        seconds.append(_row(study, row, "fit", 1.0))
+        paper = [published_seconds(study.source, row.label, size) for size in sizes(study)]
         if any(value is not None for value in paper):
             seconds.append(TableRow(row.label, tuple(Summary(value, None, 1) for value in paper), published=True))
-    memory = [_row(plan, results, row, "peak_bytes", 1e9) for row in _rows(plan)]
-    remark = (
-        f"Published: from the paper, on real data and {published()['paper']['machine']}; the code length is not stated."
-    )
-    columns = tuple(("training points", f"{size:,}") for size in sizes(plan))
+    memory = [_row(study, row, "peak_bytes", 1e9) for row in _rows(study)]
+    machine = published()["paper"]["machine"]
+    remark = f"Published: from the paper, on real data and {machine}; the code length is not stated."
+    remarks = (remark,) if any(row.published for row in seconds) else ()
+    columns = tuple(("training points", f"{size:,}") for size in sizes(study))
+    title = f"Training time in seconds on {study.source.name}, {bits} bits"
     tables = (
-        ReportTable(
-            "time",
-            f"Training time in seconds on {plan.source.name}, {bits} bits",
-            columns,
-            tuple(seconds),
-            digits=2,
-            remarks=(remark,) if any(row.published for row in seconds) else (),
-        ),
+        ReportTable("time", title, columns, tuple(seconds), digits=2, remarks=remarks),
         ReportTable("memory", f"Peak memory in GB, data included, {bits} bits", columns, tuple(memory), digits=2),
     )
     paragraph = (
@@ -67,9 +61,9 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
     return [Section("time", "Training time", (paragraph,), tables, varies=True)]
 
 
-def _row(plan: Plan, results: Results, row: Row, measure: str, unit: float) -> TableRow:
+def _row(study: Study, row: Row, measure: str, unit: float) -> TableRow:
     entries = []
-    for result in (results[_cell(plan, row, size)] for size in sizes(plan)):
+    for result in (study.results[_cell(study, row, size)] for size in sizes(study)):
         value = result.times.get(measure)
         number = None if value is None else value / unit
         entries.append(Summary(number, runs=int(value is not None), note=result.failure or ""))
