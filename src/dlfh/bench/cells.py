@@ -72,7 +72,6 @@ class Cell:
         return hash(self.key)
 
     def plain(self) -> dict[str, Any]:
-        """Return the cell as a JSON object."""
         return asdict(self)
 
     @classmethod
@@ -150,14 +149,12 @@ class Cache:
         return result if is_valid else None
 
     def put(self, cell: Cell, result: Result) -> None:
-        """Store the result of a cell."""
         document = {"cell": cell.plain(), **result.__dict__}
         text = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False)
         replace_file(self.cells / f"{cell.key}.json", [text.encode()])
         self.log("computed", cell)
 
     def log(self, event: str, cell: Cell) -> None:
-        """Append an event to the log."""
         line = {"event": event, "key": cell.key, "pid": os.getpid(), "at": round(time.time(), 3)}
         with open(self.folder / "log.jsonl", "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")

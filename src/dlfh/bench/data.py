@@ -75,7 +75,6 @@ class Source:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Hash of all arrays."""
         digest = hashlib.sha256()
         for name, array in sorted(self._arrays().items()):
             digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
@@ -100,7 +99,6 @@ class Source:
             n_points -= n_held_out
 
     def split(self, spec: SplitSpec) -> Partition:
-        """Split the data set."""
         if self.has_queries:
             train, queries, unseen = self.parts["train"], self.parts["queries"], self.parts.get("unseen")
         else:
@@ -131,19 +129,15 @@ class Source:
         import safetensors.numpy
 
         target = folder / f"data-{self.fingerprint}.safetensors"
-        if not self._is_in(target):
-            arrays = {name: np.ascontiguousarray(array) for name, array in self._arrays().items()}
-            about = {"name": self.name, "roles": ",".join(self.parts), "modalities": "\n".join(self.modalities)}
-            replace_file(target, [safetensors.numpy.save(arrays, metadata=about)])
-        return target
-
-    def _is_in(self, path: Path) -> bool:
-        from safetensors import SafetensorError
-
         try:
-            return path.exists() and Source.open(path).fingerprint == self.fingerprint
-        except (SafetensorError, KeyError, ValueError):
-            return False
+            if target.exists() and Source.open(target).fingerprint == self.fingerprint:
+                return target
+        except (safetensors.SafetensorError, KeyError, ValueError):
+            pass
+        arrays = {name: np.ascontiguousarray(array) for name, array in self._arrays().items()}
+        about = {"name": self.name, "roles": ",".join(self.parts), "modalities": "\n".join(self.modalities)}
+        replace_file(target, [safetensors.numpy.save(arrays, metadata=about)])
+        return target
 
     @classmethod
     def open(cls, path: Path) -> Source:
@@ -166,7 +160,12 @@ class Source:
         arrays: dict[str, Array] = {}
         for role, part in self.parts.items():
             for name, matrix in {**part.modalities, "labels of points": part.labels}.items():
-                arrays |= _arrays_of(matrix, f"{role}/{name}")
+                if sp.issparse(matrix):
+                    parts = {each: getattr(matrix, each) for each in ("data", "indices", "indptr")}
+                    parts["shape"] = np.array(matrix.shape, np.int64)
+                    arrays |= {f"{role}/{name}/{each}": array for each, array in parts.items()}
+                else:
+                    arrays[f"{role}/{name}"] = matrix
         return arrays
 
 
@@ -192,14 +191,6 @@ def _indicators(labels: list[Any]) -> list[sp.csr_array]:
     sets = together.rows().astype(np.int8)
     bounds = np.cumsum([0, *map(len, flat)]).tolist()
     return [sets[together.set_of_point[start:stop]] for start, stop in pairwise(bounds)]
-
-
-def _arrays_of(matrix: Any, name: str) -> dict[str, Array]:
-    if not sp.issparse(matrix):
-        return {name: matrix}
-    parts = {part: getattr(matrix, part) for part in ("data", "indices", "indptr")}
-    parts["shape"] = np.array(matrix.shape, np.int64)
-    return {f"{name}/{part}": array for part, array in parts.items()}
 
 
 def _matrix_from(arrays: dict[str, Array], name: str) -> Any:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import abc
+import base64
 import functools
 import importlib.util
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any, Literal
 
 from dlfh._optional import missing
-from dlfh.bench.tables import csv_text
+from dlfh.bench.tables import csv_text, markdown_text
 
 #: The palette of Okabe and Ito, safe for colour-blind readers, without its yellow, which is too light for paper.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#555555", "#8c564b")
@@ -71,6 +73,26 @@ class Figure(abc.ABC):
     def png(self) -> bytes:
         """The figure as PNG, at 160 dots per inch."""
         return self._drawn["png"]
+
+    def to_html(self) -> str:
+        """Return a figure element with the drawing inside."""
+        encoded = base64.b64encode(self.svg.encode()).decode()
+        remarks = "".join(f'<p class="remark">{escape(remark)}</p>' for remark in self.remarks)
+        return (
+            f'<figure class="plot" id="{escape(self.key)}"><figcaption>{escape(self.title)}</figcaption>'
+            f'<img alt="{escape(self.title)}" src="data:image/svg+xml;base64,{encoded}">{remarks}</figure>'
+        )
+
+    def to_markdown(self) -> str:
+        """Return a link to the drawing, the title and the remarks."""
+        title = markdown_text(self.title)
+        link = f"![{title}](figures/{self.key}.svg)"
+        return "\n\n".join([link, f"*{title}*", *map(markdown_text, self.remarks)])
+
+    def files(self) -> dict[str, bytes]:
+        """Return the files beside a report: drawings and data."""
+        contents = self._drawn | {"csv": self.to_csv().encode()}
+        return {f"figures/{self.key}.{suffix}": content for suffix, content in contents.items()}
 
     @functools.cached_property
     def _drawn(self) -> dict[str, bytes]:
@@ -138,15 +160,12 @@ class RankFigure(Figure):
 
     def _csv_rows(self) -> Iterator[Sequence[str]]:
         yield "row", "rank", "low", "high"
-        for label, rank in self._best_first():
+        for label, rank in self.ranks.items():
             low, high = rank - self.difference / 2, rank + self.difference / 2
             yield label, f"{rank:.3f}", f"{low:.3f}", f"{high:.3f}"
 
-    def _best_first(self) -> list[tuple[str, float]]:
-        return sorted(self.ranks.items(), key=lambda item: item[1])
-
     def _draw(self, canvas: Any) -> None:
-        labels, ranks = zip(*self._best_first(), strict=True)
+        labels, ranks = list(self.ranks), list(self.ranks.values())
         canvas.set_size_inches(6.2, 0.9 + 0.2 * len(ranks))
         axis = canvas.subplots()
         half, edge = self.difference / 2, ranks[0] + self.difference / 2

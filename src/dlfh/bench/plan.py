@@ -47,7 +47,6 @@ class Plan:
         return [f"{query} → {database}" for query, database in itertools.permutations(self.source.modalities, 2)]
 
     def n_train(self) -> int:
-        """Return the number of training points."""
         return self.source.n_train(self.split(0))
 
     def split(self, seed: int) -> SplitSpec:
@@ -178,6 +177,10 @@ class Section:
     blocks: tuple[ReportTable | Figure, ...]
     varies: bool = False
     files: Mapping[str, str] = field(default_factory=dict)
+
+    def is_folded(self, block: ReportTable | Figure) -> bool:
+        """Return whether a page shows only the title of a block until it is clicked: all tables but the first."""
+        return any(block is each for each in [each for each in self.blocks if isinstance(each, ReportTable)][1:])
 
 
 @dataclass(frozen=True)

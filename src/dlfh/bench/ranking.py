@@ -136,7 +136,10 @@ def rank_reports(
     data = list(dict.fromkeys(score.data for score in scores))
     if len(data) < len(reports):
         raise InputError(f"{len(reports)} reports cover {len(data)} data sets: name one report per data set")
-    length = _longest(scores, data) if bits is None else bits
+    common = set.intersection(*({score.bits for score in scores if score.data == name} for name in data))
+    if bits is None and not common:
+        raise InputError("the reports have no code length in common")
+    length = max(common) if bits is None else bits
     scores = [score for score in scores if score.bits == length]
     if not scores:
         raise InputError(f"no report has {length}-bit codes")
@@ -153,13 +156,6 @@ def rank_reports(
     )
     Report(f"{TITLE}, ranked", lead, sections, settings).write(folder, "rank")
     return sections
-
-
-def _longest(scores: list[RunScore], data: list[str]) -> int:
-    common = set.intersection(*({score.bits for score in scores if score.data == name} for name in data))
-    if not common:
-        raise InputError("the reports have no code length in common")
-    return max(common)
 
 
 def _section(scores: list[RunScore], protocol: str, rows: Sequence[str] | None) -> Section:

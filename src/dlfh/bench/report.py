@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ from pathlib import Path
 
 from dlfh._persistence.files import replace_file
 from dlfh.bench.cells import describe_machine, make_folder
-from dlfh.bench.figures import Figure
 from dlfh.bench.plan import Experiment, Plan, Results, Section
 from dlfh.bench.tables import ReportTable, Summary, TableRow, markdown_text
 from dlfh.errors import InputError
@@ -66,7 +64,7 @@ class Report:
         texts = {"html": self.to_html(), "md": self.to_markdown(), "toml": self.settings}
         files = {f"{name}.{suffix}": text.encode() for suffix, text in texts.items()}  # the page first
         blocks = [block for section in self.sections for block in section.blocks]
-        parts = {path: content for block in blocks for path, content in _files(block).items()}
+        parts = {path: content for block in blocks for path, content in block.files().items()}
         parts |= {path: text.encode() for section in self.sections for path, text in section.files.items()}
         _check_replaceable(folder, files, f"{name}.*")
         _check_replaceable(folder, parts, "*.*")  # reports in one folder share these
@@ -101,53 +99,26 @@ class Report:
 
 
 def _html_section(section: Section) -> str:
-    """Render a section; all tables but the first are folded."""
     paragraphs = "".join(f"<p>{escape(text)}</p>" for text in section.paragraphs)
-    blocks = "\n".join(
-        _html_figure(block)
-        if isinstance(block, Figure)
-        else block.to_html()
-        if block is _first_table(section)
-        else f"<details><summary>{escape(block.title)}</summary>\n{block.to_html()}\n</details>"
-        for block in section.blocks
-    )
+    blocks = []
+    for block in section.blocks:
+        folded = f"<details><summary>{escape(block.title)}</summary>\n{block.to_html()}\n</details>"
+        blocks.append(folded if section.is_folded(block) else block.to_html())
     varies = ' class="varies"' if section.varies else ""
-    title = f"<h2>{escape(section.title)}</h2>"
-    return f'<section id="{escape(section.key)}"{varies}>{title}{paragraphs}\n{blocks}\n</section>'
-
-
-def _html_figure(figure: Figure) -> str:
-    encoded = base64.b64encode(figure.svg.encode()).decode()
-    remarks = "".join(f'<p class="remark">{escape(remark)}</p>' for remark in figure.remarks)
-    return (
-        f'<figure class="plot" id="{escape(figure.key)}"><figcaption>{escape(figure.title)}</figcaption>'
-        f'<img alt="{escape(figure.title)}" src="data:image/svg+xml;base64,{encoded}">{remarks}</figure>'
-    )
+    title, body = f"<h2>{escape(section.title)}</h2>", "\n".join(blocks)
+    return f'<section id="{escape(section.key)}"{varies}>{title}{paragraphs}\n{body}\n</section>'
 
 
 def _markdown_section(section: Section) -> str:
-    """Render a section; all tables but the first are folded."""
     parts = [f"## {markdown_text(section.title)}", *map(markdown_text, section.paragraphs)]
     for block in section.blocks:
-        title = markdown_text(block.title)
-        if isinstance(block, Figure):
-            parts += [f"![{title}](figures/{block.key}.svg)", f"*{title}*", *map(markdown_text, block.remarks)]
-        elif block is _first_table(section):
-            parts += [f"*{title}*", block.to_markdown()]
-        else:
-            parts.append(f"<details><summary>{escape(block.title)}</summary>\n\n{block.to_markdown()}\n</details>")
+        text = block.to_markdown()
+        if section.is_folded(block):
+            text = f"<details><summary>{escape(block.title)}</summary>\n\n{text}\n</details>"
+        elif isinstance(block, ReportTable):
+            text = f"*{markdown_text(block.title)}*\n\n{text}"
+        parts.append(text)
     return "\n\n".join(part.rstrip("\n") for part in parts)
-
-
-def _first_table(section: Section) -> ReportTable | None:
-    return next((block for block in section.blocks if isinstance(block, ReportTable)), None)
-
-
-def _files(block: ReportTable | Figure) -> dict[str, bytes]:
-    if isinstance(block, Figure):
-        contents = {"svg": block.svg.encode(), "png": block.png, "csv": block.to_csv().encode()}
-        return {f"figures/{block.key}.{suffix}": content for suffix, content in contents.items()}
-    return {f"tables/{block.key}.csv": block.to_csv().encode(), f"tables/{block.key}.tex": block.to_latex().encode()}
 
 
 def _lead(experiment: Experiment, plan: Plan) -> list[str]:
@@ -180,13 +151,8 @@ def _seconds_section(results: Results) -> Section:
         seconds = (Summary(number, runs=1) for number in (sum(totals), max(totals), sum(processor)))
         rows.append(TableRow(method, (Summary(len(pairs), runs=1, digits=0), *seconds)))
     total = sum(total for pairs in times.values() for total, _ in pairs)
-    table = ReportTable(
-        "seconds",
-        "Seconds of computing, by method",
-        (("", "cells"), ("", "all cells"), ("", "longest cell"), ("", "processor time")),
-        tuple(rows),
-        digits=1,
-    )
+    columns = tuple(("", name) for name in ("cells", "all cells", "longest cell", "processor time"))
+    table = ReportTable("seconds", "Seconds of computing, by method", columns, tuple(rows), digits=1)
     paragraph = (
         f"{len(results):,} cells took {total:,.0f} seconds in total, in parallel processes. Cells that were computed "
         "in earlier runs count with the time they took then."

@@ -86,7 +86,6 @@ class Worker:
         messages.put((self, None))
 
     def send(self, request: dict[str, Any]) -> None:
-        """Request a cell."""
         assert self._process.stdin is not None
         self.started = time.monotonic()
         with contextlib.suppress(BrokenPipeError):  # the reader reports that the process has ended
@@ -115,7 +114,6 @@ class Worker:
         return f"ended by signal {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
 
     def end(self) -> None:
-        """Kill the process."""
         self._process.kill()
         self._process.wait()
         self._reader.join()

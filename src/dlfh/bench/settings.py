@@ -91,7 +91,6 @@ class Row:
         return self.label.rpartition(":")[2]
 
     def at(self, bits: int, **changed: Any) -> dict[str, Any]:
-        """Return the parameters for a code length."""
         given = {**self.parameters, **changed}
         return {name: bits if value == "n_bits" else value for name, value in given.items()}
 
@@ -219,11 +218,9 @@ class Settings:
         return self.from_plain({name: value for name, value in given.items() if value is not None}, self)
 
     def to_toml(self) -> str:
-        """Return the settings as TOML."""
         return to_toml(asdict(self))
 
     def row(self, label: str) -> Row:
-        """Return a row by its label."""
         if label in self.codes:
             return Row(label, label, {}, codes=Path(self.codes[label]))
         parameters = dict(self.parameters.get(label, {}))
@@ -234,7 +231,6 @@ class Settings:
         return [self.row(label) for label in (*self.methods, *self.codes)]
 
     def _check(self) -> None:
-        """Raise InputError if a value is invalid."""
         for label in (*self.methods, *self.sensitivity.rows, *self.parameters):
             _check_row(label, self.parameters.get(label, {}))
         for label, folder in self.codes.items():

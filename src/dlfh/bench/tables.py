@@ -144,6 +144,10 @@ class ReportTable:
                 lines.append([label, *column, mean.strip(DASH), std, entry.runs, "yes" if entry.is_best else "", note])
         return csv_text(lines)
 
+    def files(self) -> dict[str, bytes]:
+        """Return the files beside a report: data and LaTeX."""
+        return {f"tables/{self.key}.csv": self.to_csv().encode(), f"tables/{self.key}.tex": self.to_latex().encode()}
+
     def to_text(self) -> str:
         """Return the table for a terminal; an asterisk marks the best of a column."""
         heads = [self.head, *(f"{group} {column}".strip() for group, column in self.columns)]

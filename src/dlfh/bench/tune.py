@@ -105,20 +105,18 @@ class ParameterSearch:
         def evaluate(candidates: Sequence[Parameters], budget: int | None) -> list[Trial[Parameters]]:
             cells = [self._cells(parameters, budget) for parameters in candidates]
             results = runner.run(self.plan.source, list(itertools.chain.from_iterable(cells)))
-            return [
-                self._trial(parameters, [results[cell] for cell in runs], budget)
-                for parameters, runs in zip(candidates, cells, strict=True)
-            ]
+            pairs = zip(candidates, cells, strict=True)
+            return [self._trial(parameters, [results[cell] for cell in runs], budget) for parameters, runs in pairs]
 
         candidates = self.candidates()
         return successive_halving(candidates, evaluate, self._budgets(len(candidates)))
 
     def _trial(self, parameters: Parameters, runs: Sequence[Any], budget: int | None) -> Trial[Parameters]:
-        scores = [self._score(run.values) for run in runs]
+        found = [run.values.get("protocols", {}).get(self.protocol, {}).values() for run in runs]
+        scores = [sum(each["map"] for each in ways) / len(ways) if ways else None for ways in found]
         measured = np.array([score for score in scores if score is not None])
         note = summarize(scores, [run.failure or "" for run in runs]).note
-        option = format_parameters(parameters)
-        return Trial(parameters, measured, self.method, option, note=note, budget=budget)
+        return Trial(parameters, measured, self.method, format_parameters(parameters), note=note, budget=budget)
 
     def _budgets(self, n_candidates: int) -> list[int | None]:
         """Return the budget of each rung of successive halving; None is everything."""
@@ -161,20 +159,14 @@ class ParameterSearch:
             cells.append(replace(cell, split=split, train_points=train_points))
         return cells
 
-    def _score(self, values: dict[str, Any]) -> float | None:
-        found = values.get("protocols", {}).get(self.protocol)
-        return sum(each["map"] for each in found.values()) / len(found) if found else None
-
     def table(self, trials: Sequence[Trial[Parameters]]) -> ReportTable:
-        """Return the trials as a table."""
         rows = []
         for trial in trials:
             note = f"eliminated at {self.halving} = {trial.budget}" if trial.budget != trials[0].budget else ""
             rows.append(TableRow(trial.option, (_summary(trial),), note))
         title = f"MAP of {self.method} on validation points of {self.plan.source.name}, {self.protocol} database"
-        return ReportTable(
-            f"tune-{self.method}", title, (("", f"{self.bits} bits"),), mark_best(rows), head="parameters"
-        )
+        columns = (("", f"{self.bits} bits"),)
+        return ReportTable(f"tune-{self.method}", title, columns, mark_best(rows), head="parameters")
 
 
 def _summary(trial: Trial[Parameters]) -> Summary:
@@ -208,6 +200,6 @@ def trials_csv(results: SearchResults) -> str:
     for search, trials in results:
         for trial in trials:
             summary = _summary(trial)
-            mean, std = (number.strip(DASH) for number in summary.numbers(4))
-            lines.append([search.method, trial.option, mean, std, summary.runs, summary.note])
+            numbers = (number.strip(DASH) for number in summary.numbers(4))
+            lines.append([search.method, trial.option, *numbers, summary.runs, summary.note])
     return csv_text(lines)

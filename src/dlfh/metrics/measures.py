@@ -143,7 +143,21 @@ class DiscountedGain(Measure):
 
     def aggregation(self, rankings: RankingInfo) -> Aggregation:
         k = self._depth(rankings)
-        actual, ideal = self._actual(k, rankings), self._ideal(k, rankings)
+
+        def expected(sizes: Integers, gains: Floats) -> Floats:
+            return discounted(gains / np.maximum(sizes, 1), sizes, k)
+
+        def of_counts(counts: Integers) -> Floats:
+            """Return the gain of the ranking by decreasing grade, from the number of items of each grade."""
+            grades = np.flatnonzero(counts.any(axis=0))[::-1]
+            return discounted(gains_of(grades, self.gain), counts[:, grades], k)
+
+        actual = Aggregation((Sum(RankedBlock.discounted_gains, (k, self.gain)),))
+        if rankings.ties == "expected":
+            actual = Aggregation((_BY_RUN[0], Sum(RankedBlock.run_gains, (self.gain,))), expected)
+        ideal = Aggregation((Sum(RankedBlock.ideal_gains, (k, self.gain)),))
+        if rankings.n_grades is not None:
+            ideal = Aggregation((Sum(RankedBlock.grade_counts, (rankings.n_grades,)),), of_counts)
         n = len(actual.sums)
 
         def ratio(*sums: Any) -> Floats:
@@ -151,26 +165,6 @@ class DiscountedGain(Measure):
             return _where(possible, gains / np.where(possible > 0, possible, 1))
 
         return Aggregation(actual.sums + ideal.sums, ratio)
-
-    def _actual(self, k: int, rankings: RankingInfo) -> Aggregation:
-        if rankings.ties == "order":
-            return Aggregation((Sum(RankedBlock.discounted_gains, (k, self.gain)),))
-
-        def expected(sizes: Integers, gains: Floats) -> Floats:
-            return discounted(gains / np.maximum(sizes, 1), sizes, k)
-
-        return Aggregation((_BY_RUN[0], Sum(RankedBlock.run_gains, (self.gain,))), expected)
-
-    def _ideal(self, k: int, rankings: RankingInfo) -> Aggregation:
-        """Return the discounted gain of the ranking by decreasing grade, from the number of items of each grade."""
-        if rankings.n_grades is None:
-            return Aggregation((Sum(RankedBlock.ideal_gains, (k, self.gain)),))
-
-        def of_counts(counts: Integers) -> Floats:
-            grades = np.flatnonzero(counts.any(axis=0))[::-1]
-            return discounted(gains_of(grades, self.gain), counts[:, grades], k)
-
-        return Aggregation((Sum(RankedBlock.grade_counts, (rankings.n_grades,)),), of_counts)
 
 
 class PrecisionRecall(NamedTuple):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,8 +53,8 @@ def by_labels(queries: LabelSets, labels: Any) -> Relevance:
 
     @cache
     def equal_set_of_query() -> npt.NDArray[np.int32]:
-        number_of = {labels: number for number, labels in enumerate(_each_set(items)) if labels}
-        numbers = [number_of.get(labels, -1) for labels in _each_set(queries)]
+        number_of = {items.labels_of(number): number for number in range(items.n_sets)} | {(): -1}
+        numbers = [number_of.get(queries.labels_of(number), -1) for number in range(queries.n_sets)]
         return np.array(numbers, np.int32)[queries.set_of_point]
 
     def equal(start: int, stop: int) -> Codes:
@@ -114,8 +113,3 @@ def check_matrix(relevance: Any, n_queries: int, n_items: int) -> tuple[Any, int
         if np.array_equal(whole, values):
             return with_values(whole), int(highest) + 1
     return with_values(values.astype(np.float64, copy=False)), None
-
-
-def _each_set(sets: LabelSets) -> Iterator[frozenset[int]]:
-    labels = sets.labels.tolist()
-    return (frozenset(labels[start:stop]) for start, stop in pairwise(sets.starts.tolist()))

@@ -120,7 +120,6 @@ def _overview(study: Study) -> Section:
 
 
 def _run_scores(study: Study) -> Iterator[RunScore]:
-    """Yield the MAP of every run."""
     settings = study.settings
     for row, bits in itertools.product(settings.rows(), settings.bits):
         for protocol, direction in itertools.product(settings.protocols, study.directions):
@@ -200,7 +199,6 @@ def _figure(study: Study, protocol: str, titles: list[str]) -> LineFigure:
 
 
 def _curve(study: Study, row: Row, protocol: str, direction: str) -> dict[str, tuple[float, ...]]:
-    """Return the mean curve over all runs."""
     cells = study.cells(row, _curve_bits(study))
     runs = [scores for cell in cells if (scores := study.results[cell].scores(protocol, direction)) is not None]
     return {
