@@ -334,13 +334,14 @@ def _read_result(response: Mapping[str, Any]) -> SearchResult:
         ResultItem(metadata=_metadata(answer), **{name: answer[name] for name in names})
         for answer in response["answers"]
     ]
-    about = {name: response["query"][name] for name in ("code", "modality", "modalities", "match")}
+    about = {name: response["query"][name] for name in ("code", "modality", "match")}
+    about["modalities"] = tuple(response["query"]["modalities"])
     understood, understanding = response["understanding"], None
     if understood is not None:
         alternatives = {word: tuple(others) for word, others in understood["alternatives"].items()}
         lists = {name: tuple(understood[name]) for name in ("excluded", "unknown")}
         understanding = Understanding(**understood | lists | {"alternatives": alternatives})
-    notes = {"warning": response["warning"], "notes": response["notes"]}
+    notes = {"warning": response["warning"], "notes": tuple(response["notes"])}
     return SearchResult(items, understanding=understanding, **about, **notes)
 
 

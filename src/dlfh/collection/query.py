@@ -6,7 +6,7 @@ import copy
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -225,11 +225,13 @@ class ResultItem:
         return f"{self.rank}. {self.heading}" + (f": {text}" if text else "")
 
 
+@dataclass(repr=False)
 class SearchResult(Sequence[ResultItem]):
     """The items that one query found, the best first.
 
     Attributes
     ----------
+    items : list of ResultItem
     ids : list of str
     code : str
         The query's code, in hexadecimal.
@@ -255,34 +257,22 @@ class SearchResult(Sequence[ResultItem]):
     1. cat.jpg (93%, animal): a small cat
     """
 
-    def __init__(
-        self,
-        items: Iterable[ResultItem],
-        code: str = "",
-        *,
-        modality: str | None = None,
-        modalities: Sequence[str] = (),
-        match: str = "codes",
-        warning: str | None = None,
-        understanding: Understanding | None = None,
-        notes: Sequence[str] = (),
-    ) -> None:
-        self._items = tuple(items)
-        self.code = code
-        self.modality = modality
-        self.modalities = tuple(modalities)
-        self.match = match
-        self.warning = warning
-        self.understanding = understanding
-        self.notes = tuple(notes)
+    items: list[ResultItem]
+    code: str = field(default="", compare=False)
+    modality: str | None = field(default=None, compare=False)
+    modalities: tuple[str, ...] = field(default=(), compare=False)
+    match: str = field(default="codes", compare=False)
+    warning: str | None = field(default=None, compare=False)
+    understanding: Understanding | None = field(default=None, compare=False)
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def ids(self) -> list[str]:
-        return [item.id for item in self._items]
+        return [item.id for item in self.items]
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return the items as dicts of plain values, ready for JSON."""
-        return [asdict(item) for item in self._items]
+        return [asdict(item) for item in self.items]
 
     def table(self, *, details: bool = False, hidden: Sequence[str] = ()) -> tuple[list[str], list[list[Any]]]:
         """Return column names and rows: each item's id, probability, labels and texts.
@@ -294,25 +284,25 @@ class SearchResult(Sequence[ResultItem]):
         hidden : sequence of str
             Modalities whose texts are omitted, such as paths of images.
         """
-        columns: list[tuple[str, list[Any]]] = [("", [item.rank for item in self._items]), ("id", self.ids)]
+        columns: list[tuple[str, list[Any]]] = [("", [item.rank for item in self.items]), ("id", self.ids)]
         about: list[tuple[str, list[Any]]] = [
-            ("probability", [item.percentage for item in self._items]),
-            ("labels", [", ".join(item.labels) for item in self._items]),
-            ("text", [item.text(hidden) for item in self._items]),
+            ("probability", [item.percentage for item in self.items]),
+            ("labels", [", ".join(item.labels) for item in self.items]),
+            ("text", [item.text(hidden) for item in self.items]),
         ]
         columns += [column for column in about if any(column[1])]
         if details:
             columns += [
-                ("equal", [item.n_equal or "" for item in self._items]),
-                ("Hamming distance", [item.hamming_distance for item in self._items]),
-                ("code", ["learned" if item.learned else "hashed" for item in self._items]),
+                ("equal", [item.n_equal or "" for item in self.items]),
+                ("Hamming distance", [item.hamming_distance for item in self.items]),
+                ("code", ["learned" if item.learned else "hashed" for item in self.items]),
             ]
         names, values = zip(*columns, strict=True)
         return [*names], [*map(list, zip(*values, strict=True))]
 
     def to_html(self, *, details: bool = False) -> str:
         """Return the table as HTML; parameters as for `table`."""
-        return html_table(*self.table(details=details), "" if self._items else str(self))
+        return html_table(*self.table(details=details), "" if self.items else str(self))
 
     def _repr_html_(self) -> str:
         """Return the table that notebooks show."""
@@ -323,25 +313,16 @@ class SearchResult(Sequence[ResultItem]):
     @overload
     def __getitem__(self, place: slice) -> SearchResult: ...
     def __getitem__(self, place: int | slice) -> ResultItem | SearchResult:
-        if not isinstance(place, slice):
-            return self._items[place]
-        about: dict[str, Any] = {"modality": self.modality, "modalities": self.modalities, "match": self.match}
-        about |= {"warning": self.warning, "understanding": self.understanding, "notes": self.notes}
-        return SearchResult(self._items[place], self.code, **about)
+        return replace(self, items=self.items[place]) if isinstance(place, slice) else self.items[place]
 
     def __len__(self) -> int:
-        return len(self._items)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SearchResult) and self._items == other._items
-
-    __hash__ = None  # type: ignore[assignment]  # metadata are dicts
+        return len(self.items)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self._items)) or "nothing found"
+        return "\n".join(map(str, self.items)) or "nothing found"
 
     def __repr__(self) -> str:
-        items = ", ".join(item.heading for item in self._items[:3]) + (", ..." if len(self) > 3 else "")
+        items = ", ".join(item.heading for item in self.items[:3]) + (", ..." if len(self) > 3 else "")
         return f"SearchResult({len(self)} items{': ' if self else ''}{items})"
 
 

@@ -24,6 +24,7 @@ from dlfh.collection.calibration.model import (
     n_label_weights,
     n_word_weights,
     probability,
+    probability_of_no_label,
     word_evidence,
 )
 from dlfh.collection.encoder import Encoder
@@ -37,17 +38,13 @@ from dlfh.index import Index
 Coverage = Callable[[str, Sequence[int]], Floats]
 
 
-class LabelQuery(NamedTuple):
-    """The labels that a query asks for: score tables (1, n_bytes, 256), and the arguments of `label_evidence`.
+class SearchSpace(NamedTuple):
+    """The items to rank, the coverage of a text by their words, and a mask of the items that may be returned."""
 
-    ``explained`` are the words by which a text names them: labels decide on these, and texts on the others.
-    """
-
-    tables: Singles
-    none: float
-    match: Match
-    exclusive: bool
-    explained: frozenset[str]
+    items: Index
+    coverage: Coverage
+    candidates: Mask | None = None
+    warnings: Sequence[str] = ()
 
 
 class EncodedQuery(NamedTuple):
@@ -55,6 +52,8 @@ class EncodedQuery(NamedTuple):
 
     An item of the collection has no modality here: probabilities are not calibrated for it. ``values`` has the signs
     and weights of the query's bits. To order equal items, hashed codes are compared with ``tie_breakers``, by modality.
+    ``labels`` has the probability of each label, if items are ranked by them. ``explained`` are the words by which a
+    text names labels: labels decide on these, and texts on the others.
     """
 
     modality: str | None
@@ -62,7 +61,8 @@ class EncodedQuery(NamedTuple):
     values: Array
     tie_breakers: Mapping[str, Array]
     text: str | None = None
-    labels: LabelQuery | None = None
+    labels: Singles | None = None
+    explained: frozenset[str] = frozenset()
 
 
 class Ranked(NamedTuple):
@@ -98,7 +98,11 @@ class Ranker:
         self._coverage = coverage
         self._searched = tuple(options.modalities or ())
         self._others = tuple(name for name in encoder.modalities_ if name not in self._searched)
-        self._texts = encoder.text_modalities()
+        texts = encoder.text_modalities()
+        self._texts = [name for name in self._searched if name in texts]
+        self._columns = [column for column, name in enumerate(texts) if name in self._searched]
+        self._labels = encoder.label_model
+        self._match: Match = "all" if options.ranking == "all" else "any"
         calibration, ranking = encoder.calibration_ or Calibration(), options.ranking or ""
         self._fit: Callable[[Pattern], Fit] = lambda pattern: calibration.fit_for(ranking, modality or "", pattern)
         # The evidence that an item has, as a number: bit t for the t-th modality, and the last bit for a learned code.
@@ -155,8 +159,10 @@ class Ranker:
         weights, biases = self._table
         log_odds = biases[self._pattern]
         length = float(np.abs(query.values.astype(np.float64)).sum())
+        no_label = 0.0
         if query.labels is not None:
-            log_odds = log_odds + weights[self._pattern, -1] * self._label_evidence(query.labels)
+            evidence, no_label = self._label_evidence(query.labels[None])
+            log_odds = log_odds + weights[self._pattern, -1] * evidence
         for t, name in enumerate(self._searched):
             if not weights[:, t].any():
                 continue
@@ -165,7 +171,7 @@ class Ranker:
             log_odds = log_odds + weights[self._pattern, t] * similarity
         of_words = weights[:, len(self._searched)]
         if query.labels is not None:
-            of_words = of_words + query.labels.none * weights[:, -2]
+            of_words = of_words + no_label * weights[:, -2]
         return np.where(self._has_code, log_odds + of_words[self._pattern] * words, -np.inf)
 
     @cached_property
@@ -186,30 +192,27 @@ class Ranker:
                 biases[row] = fit.bias
         return weights, biases
 
-    def _label_evidence(self, query: LabelQuery) -> Floats:
-        """Return the evidence of each item's label probabilities."""
-        (distances,) = self._index.distances(LABELS, query.tables)
+    def _label_evidence(self, query: Singles) -> tuple[Floats, float]:
+        """Return the evidence of each item's label probabilities, and `probability_of_no_label`."""
+        assert self._labels is not None
+        no_label = float(probability_of_no_label(self._labels, query, self._match)[0])
+        (distances,) = self._index.distances(LABELS, self._labels.tables(query, self._match))
         scores = np.where(self._has_code, -distances, 0.0)
-        return label_evidence(scores, query.match, query.none, exclusive=query.exclusive)
+        return label_evidence(scores, self._match, no_label, exclusive=self._labels.exclusive), no_label
 
     def _word_evidence(self, query: EncodedQuery) -> Floats:
         """Return the evidence of each item's words; 0 for all items if words are not searched."""
         if self._options.match == "codes" or self._coverage is None or query.text is None:
             return np.zeros(len(self._index))
-        columns = [column for column, name in enumerate(self._texts) if name in self._searched]
-        text = query.text
-        if query.labels is not None and self._options.match != "words":
-            text = without_words(text, query.labels.explained)
-        return word_evidence(self._coverage(text, columns))
+        is_explained = query.labels is not None and self._options.match != "words"
+        text = without_words(query.text, query.explained) if is_explained else query.text
+        return word_evidence(self._coverage(text, self._columns))
 
     def _explained_words(self, query: EncodedQuery, positions: Integers) -> list[Floats]:
         """Return a key of items: those with the words by which a text names labels come first among equal ones."""
-        if self._options.match != "both" or self._coverage is None or query.text is None:
+        if self._options.match != "both" or self._coverage is None or query.labels is None or not query.explained:
             return []
-        if query.labels is None or not query.labels.explained:
-            return []
-        columns = [column for column, name in enumerate(self._texts) if name in self._searched]
-        return [-self._coverage(" ".join(sorted(query.labels.explained)), columns)[positions]]
+        return [-self._coverage(" ".join(sorted(query.explained)), self._columns)[positions]]
 
     def _distances(self, values: Array, modality: str) -> Floats:
         if self._options.hashed_only:

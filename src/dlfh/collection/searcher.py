@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from dlfh._arrays import Array, Codes, Floats, Mask, Singles
 from dlfh._cancellation import checkpoint
-from dlfh._probabilities.scores import Match, probability_of
+from dlfh._probabilities.scores import probability_of
 from dlfh._validation import Features, check_features
 from dlfh.codes import n_bytes, pack, unpack
-from dlfh.collection.calibration.model import (
-    LABEL_RANKINGS,
-    Calibration,
-    probability,
-    probability_of_no_label,
-    query_values,
-)
+from dlfh.collection.calibration.model import LABEL_RANKINGS, Calibration, probability, query_values
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_codes import LABELS, hashed_codes, without_contents
 from dlfh.collection.query import Query, ResultItem, SearchOptions, SearchResult
-from dlfh.collection.ranking import Coverage, EncodedQuery, LabelQuery, Ranker
+from dlfh.collection.ranking import EncodedQuery, Ranker, SearchSpace
 from dlfh.collection.understanding import LabelNames, Named, QueryReader, Understanding, read_synonyms
 from dlfh.collection.words import WordIndexFile, tokens
 from dlfh.errors import InputError
@@ -34,15 +28,6 @@ from dlfh.index.where import names_of, parse_where
 
 #: Items that have an excluded label with at least this probability are left out; less than this is not an answer.
 _EXCLUDED = _LIKELY = 0.5
-
-
-class _Space(NamedTuple):
-    """The items to rank, the coverage of a text by their words, and a mask of the items that may be returned."""
-
-    items: Index
-    coverage: Coverage
-    candidates: Mask | None
-    warnings: Sequence[str] = ()
 
 
 class Searcher:
@@ -212,17 +197,14 @@ class Searcher:
                 vectors = featurizer.transform(values)
             known = np.diff(vectors.indptr) > 0 if sp.issparse(vectors) else np.ones(len(group), bool)
             projections = self.encoder.project_vectors(modality, vectors)
-            for row, query in enumerate(group):
-                query.projection, query.is_known = projections[row], bool(known[row])
-            if self.encoder.label_model is None:
-                continue
+            labels: Sequence[Singles | None] = [None] * len(group)
             named = [Named()] * len(group)
-            if kind == "text":
-                labels, named = self.encoder.label_queries(modality, values, vectors)
-            else:
-                labels = self.encoder.label_probabilities(modality, vectors)
-            for row, query in enumerate(group):
-                query.labels, query.named = labels[row], named[row]
+            if self.encoder.label_model is not None and kind == "text":
+                labels, named = self.encoder.label_queries(modality, values, vectors)  # type: ignore[assignment]
+            elif self.encoder.label_model is not None:
+                labels = self.encoder.label_probabilities(modality, vectors)  # type: ignore[assignment]
+            for query, *encoded in zip(group, projections, known.tolist(), labels, named, strict=True):
+                query.projection, query.is_known, query.labels, query.named = encoded
 
     def _encoded(self, query: Query, options: SearchOptions) -> EncodedQuery:
         if query.kind == "id":
@@ -231,13 +213,9 @@ class Searcher:
         assert query.projection is not None
         values = query_values(query.projection[None], ranking)[0]
         tie_breakers = dict.fromkeys(self.encoder.modalities_, values)
-        text, labels, model = query.text, None, self.encoder.label_model
-        if ranking in LABEL_RANKINGS and model is not None and query.labels is not None:
-            match: Match = "all" if ranking == "all" else "any"
-            asked = query.labels[None]
-            none = float(probability_of_no_label(model, asked, match)[0])
-            labels = LabelQuery(model.tables(asked, match), none, match, model.exclusive, query.named.words)
-        return EncodedQuery(modality, pack(query.projection[None])[0], values, tie_breakers, text, labels)
+        labels = query.labels if ranking in LABEL_RANKINGS else None
+        code = pack(query.projection[None])[0]
+        return EncodedQuery(modality, code, values, tie_breakers, query.text, labels, query.named.words)
 
     def _encoded_item(self, query: Query, options: SearchOptions) -> EncodedQuery:
         item, (searched,) = self.index.get(query.value), tuple(options.modalities or ())
@@ -253,7 +231,7 @@ class Searcher:
 
     # Items
 
-    def _local_space(self, options: SearchOptions) -> _Space:
+    def _local_space(self, options: SearchOptions) -> SearchSpace:
         """Return all items, those that match the options as candidates."""
         candidates = None
         if options.ids is not None:
@@ -262,7 +240,7 @@ class Searcher:
         if options.where is not None:
             matching = self.index.matches(options.where)
             candidates = matching if candidates is None else candidates & matching
-        return _Space(self.index, self._coverage, candidates, self._filter_warnings(options))
+        return SearchSpace(self.index, self._coverage, candidates, self._filter_warnings(options))
 
     def _filter_warnings(self, options: SearchOptions) -> list[str]:
         names = () if options.where is None else sorted(names_of(parse_where(options.where)))
@@ -275,11 +253,10 @@ class Searcher:
     def _coverage(self, text: str, columns: Sequence[int]) -> Floats:
         return self.words.coverage(text, columns)
 
-    def _shortlist(self, query: EncodedQuery, options: SearchOptions) -> _Space:
-        from dlfh.collection.shortlist import Shortlist  # a local collection needs none
+    def _shortlist(self, query: EncodedQuery, options: SearchOptions) -> SearchSpace:
+        from dlfh.collection.shortlist import fetch_shortlist  # a local collection needs none
 
-        shortlist = Shortlist.fetch(self.index, self.words, query, options)
-        return _Space(shortlist.items, shortlist.coverage, shortlist.candidates(options))
+        return fetch_shortlist(self.index, self.words, query, options)
 
     def in_memory(self) -> Searcher:
         """Return a searcher that ranks all items, for evaluation: a database's are copied into memory."""
@@ -314,7 +291,7 @@ class Searcher:
     # Results
 
     def _answer(
-        self, query: Query, encoded: EncodedQuery, options: SearchOptions, ranker: Ranker, space: _Space
+        self, query: Query, encoded: EncodedQuery, options: SearchOptions, ranker: Ranker, space: SearchSpace
     ) -> SearchResult:
         candidates = space.candidates
         if query.kind == "id" and query.value in space.items:
@@ -334,19 +311,11 @@ class Searcher:
         for row, item in enumerate(space.items.items(ranked.positions.tolist())):
             name = next((name for name in searched if name in item.codes), next(iter(item.codes)))
             code = hashed_codes(item, [name])[name] if options.hashed_only else item.codes[name]
-            found.append(
-                ResultItem(
-                    row + 1,
-                    item.id,
-                    without_contents(item.metadata) or {},
-                    probabilities[row],
-                    int(ranked.n_equal[row]),
-                    int(np.bitwise_count(encoded.code ^ code).sum()),
-                    _weighted_distance(encoded.values, code),
-                    item.states[name] == "learned" and not options.hashed_only,
-                    code.tobytes().hex(),
-                )
-            )
+            hamming = int(np.bitwise_count(encoded.code ^ code).sum())
+            is_learned = item.states[name] == "learned" and not options.hashed_only
+            about = int(ranked.n_equal[row]), hamming, _weighted_distance(encoded.values, code), is_learned
+            metadata = without_contents(item.metadata) or {}
+            found.append(ResultItem(row + 1, item.id, metadata, probabilities[row], *about, code.tobytes().hex()))
         return SearchResult(
             found,
             encoded.code.tobytes().hex(),
@@ -355,10 +324,10 @@ class Searcher:
             match=options.match or "codes",
             warning="; ".join([*unknown, *space.warnings]) or None,
             understanding=query.understanding,
-            notes=[*self._notes(query, found)],
+            notes=tuple(self._notes(query, found)),
         )
 
-    def _excluded(self, query: Query, space: _Space) -> Mask | None:
+    def _excluded(self, query: Query, space: SearchSpace) -> Mask | None:
         """Return which items have a label or a word that a text excludes; None if it excludes nothing."""
         if query.understanding is None or not query.understanding.excluded:
             return None
@@ -399,20 +368,10 @@ class Searcher:
             is_all = len(distances) < options.k  # otherwise further items may be as far as the last one
             found = []
             for row, item in enumerate(self.index.items(positions)):
-                is_counted = is_all or distances[row] < distances[-1]
-                found.append(
-                    ResultItem(
-                        row + 1,
-                        item.id,
-                        without_contents(item.metadata) or {},
-                        None,
-                        int(np.count_nonzero(distances == distances[row])) if is_counted else None,
-                        int(distances[row]),
-                        float(distances[row]),
-                        bool(learned[row]),
-                        item.codes[modality].tobytes().hex(),
-                    )
-                )
+                distance, code = int(distances[row]), item.codes[modality].tobytes().hex()
+                n_equal = int(np.count_nonzero(distances == distance)) if is_all or distance < distances[-1] else None
+                about = None, n_equal, distance, float(distance), bool(learned[row]), code
+                found.append(ResultItem(row + 1, item.id, without_contents(item.metadata) or {}, *about))
             yield SearchResult(found, query.value.lower(), modalities=(modality,))
 
     def _code(self, query: Query) -> Codes:

@@ -8,57 +8,46 @@ those of a local collection as far as the shortlist contains them; docs/engines.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dlfh._arrays import Floats, Integers, Mask
+from dlfh._arrays import Floats
 from dlfh.codes import pack
 from dlfh.collection.item_codes import columnar, hashed_column
+from dlfh.collection.ranking import EncodedQuery, SearchSpace
 from dlfh.index import Index
 from dlfh.index.items import Item
 
 if TYPE_CHECKING:
     from dlfh.collection.query import SearchOptions
-    from dlfh.collection.ranking import EncodedQuery
     from dlfh.collection.words import WordIndexFile
 
 #: A shortlist has ``_FACTOR * k`` items of each column, and at least ``_MIN_LENGTH``.
 _FACTOR, _MIN_LENGTH = 20, 500
 
 
-class Shortlist(NamedTuple):
-    """The items on a shortlist, and how many of a query's words they contain."""
+def fetch_shortlist(index: Index, words: WordIndexFile, query: EncodedQuery, options: SearchOptions) -> SearchSpace:
+    """Fetch the shortlist of a query."""
+    stored = index.existing_items(sorted(_positions(index, words, query, options)))
+    items = in_memory((item for _, item in stored), index.n_bits, index.modalities)
+    positions = np.array([position for position, _ in stored], np.int64)
 
-    items: Index
-    positions: Integers
-    words: WordIndexFile
-
-    @classmethod
-    def fetch(cls, index: Index, words: WordIndexFile, query: EncodedQuery, options: SearchOptions) -> Shortlist:
-        """Fetch the shortlist of a query."""
-        positions = sorted(_positions(index, words, query, options))
-        stored = index.existing_items(positions)
-        items = in_memory((item for _, item in stored), index.n_bits, index.modalities)
-        return cls(items, np.array([position for position, _ in stored], np.int64), words)
-
-    def coverage(self, text: str, columns: Sequence[int]) -> Floats:
-        """Return `WordIndex.coverage` of the items on the shortlist, with word weights of the whole collection."""
-        coverage, known = self.words.coverage(text, columns), self.words.positions()
+    def coverage(text: str, columns: Sequence[int]) -> Floats:
+        """Return `WordIndex.coverage` of the shortlist, with word weights of the whole collection."""
+        covered, known = words.coverage(text, columns), words.positions()
         if not len(known):
-            return np.zeros(len(self.positions))
-        rows = np.minimum(np.searchsorted(known, self.positions), len(known) - 1)
-        return np.where(known[rows] == self.positions, coverage[rows], 0.0)
+            return np.zeros(len(positions))
+        rows = np.minimum(np.searchsorted(known, positions), len(known) - 1)
+        return np.where(known[rows] == positions, covered[rows], 0.0)
 
-    def candidates(self, options: SearchOptions) -> Mask | None:
-        """Return which items still match the options: others may have changed them after the search."""
-        if options.ids is None and options.where is None:
-            return None
-        candidates = np.ones(len(self.items), bool) if options.where is None else self.items.matches(options.where)
-        if options.ids is not None:
-            allowed = {*options.ids}
-            candidates &= np.array([name in allowed for name in self.items.ids()], bool)
-        return candidates
+    # Items may have changed after the search.
+    candidates = None if options.where is None else items.matches(options.where)
+    if options.ids is not None:
+        allowed = {*options.ids}
+        listed = np.array([name in allowed for name in items.ids()], bool)
+        candidates = listed if candidates is None else candidates & listed
+    return SearchSpace(items, coverage, candidates)
 
 
 def _positions(index: Index, words: WordIndexFile, query: EncodedQuery, options: SearchOptions) -> set[int]:
