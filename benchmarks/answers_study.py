@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks.answers_data import Setting, draws_of_settings, without_labels
 from benchmarks.report import code_version, fill, machine
 from dlfh import Collection
-from dlfh.collection.calibration.report import CalibrationReport
+from dlfh.collection.calibration.model import CalibrationReport
 from dlfh.collection.query import Query, SearchOptions
 from dlfh.collection.ranking import Ranker
 from dlfh.datasets import Items

@@ -26,7 +26,7 @@ from benchmarks.index import N_BITS, clustered_codes
 from benchmarks.report import fill, machine
 from benchmarks.run import seconds
 from dlfh import DLFH, Collection, Encoder
-from dlfh.collection import shortlist
+from dlfh.collection import ranking
 from dlfh.datasets import load_dataset, read_items
 from dlfh.index import ApproximateSearch, Index
 from dlfh.index.approximate import KINDS
@@ -255,8 +255,8 @@ def shortlists(n_items: int) -> str:
         there = local.copy(Path(folder) / "there", address=f"duckdb:{folder}/items.duckdb")
         rows = []
         for length in (20, 100, 500):
-            shortlist._MIN_LENGTH = length
-            shortlist._FACTOR = 1
+            ranking._MIN_LENGTH = length
+            ranking._FACTOR = 1
             shares = []
             for modality in ("text", "image"):
                 values = [value for value in test.modalities[modality] if value is not None]

@@ -21,8 +21,7 @@ from benchmarks.answers_data import Setting, settings
 from benchmarks.answers_study import with_later
 from benchmarks.report import fill, machine
 from dlfh import Collection
-from dlfh.collection.calibration.model import probability
-from dlfh.collection.calibration.report import CalibrationReport
+from dlfh.collection.calibration.model import CalibrationReport, probability
 
 K = 10
 LEAST = (None, 0.25, 0.5, 0.75)

@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks.answers_data import Setting, icons, photographs
 from benchmarks.report import code_version, fill
 from dlfh import DLFH, Collection, Encoder
-from dlfh.collection.calibration.report import expected_calibration_error
+from dlfh.collection.calibration.model import expected_calibration_error
 from dlfh.collection.pictures import contact_sheet
 from dlfh.collection.query import ResultItem
 from dlfh.datasets import Items

@@ -18,6 +18,7 @@ EXCEPTIONS = {
     "service/test_kills.py": "services that are killed",
     "service/test_soak.py": "a service over a long time",
     "cli/test_layouts.py": "every layout of data files in every command",
+    "collection/test_shortlist.py": "collections with items in a database",
     "features/test_battery.py": "every featuriser",
     "features/test_clip.py": "CLIP, in an environment with PyTorch",
     "features/test_efficientnet.py": "EfficientNet, in an environment with PyTorch",

@@ -34,7 +34,7 @@ def test_suggestions_are_printed_and_written(shop: Path, tmp_path: Path, capsys:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--precision", "1"], "precision must be a number between 0 and 1"),
+        (["--precision", "1"], "precision must be a number greater than 0 and less than 1"),
         (["--write", "tags.txt"], "its name must end in .csv, .json or .parquet"),
         (["--write", "no-such-folder/tags.csv"], "no-such-folder does not exist"),
         (["--ids", "nope"], "'nope'"),

@@ -476,7 +476,12 @@ def test_invalid_searches_raise_input_errors(shop: Path, tmp_path: Path) -> None
             ),
             ("text", "level", {"modalities": []}, "modalities is empty: name at least one"),
             ("text", "level", {"min_probability": 0.5}, "min_probability needs probabilities"),
-            ("text", "level", {"min_probability": 2}, "min_probability must be a number between 0 and 1"),
+            (
+                "text",
+                "level",
+                {"min_probability": 2},
+                "min_probability must be a number greater than 0 and less than 1",
+            ),
         ):
             with pytest.raises(InputError, match=sentence):
                 collection.search(modality, value, **options)  # type: ignore[arg-type]

@@ -74,7 +74,7 @@ def test_options_are_validated_on_creation() -> None:
         ({"match": "sounds"}, "match must be one of 'codes', 'words', 'both'"),
         ({"ranking": "best"}, "ranking must be one of 'all', 'any', 'asymmetric', 'hamming'"),
         ({"hashed_only": 1}, "hashed_only must be"),
-        ({"min_probability": 1}, "min_probability must be a number between 0 and 1"),
+        ({"min_probability": 1}, "min_probability must be a number greater than 0 and less than 1"),
         ({"radius": -1}, "radius must be an integer"),
         ({"where": {"price": {"~": 3}}}, "price"),
     ):

@@ -11,7 +11,7 @@ import pytest
 
 from dlfh import DLFH, Collection, Encoder, InputError, StorageError
 from dlfh.cli import main
-from dlfh.collection import shortlist as module
+from dlfh.collection import ranking as module
 from dlfh.collection.item_codes import columnar
 from dlfh.datasets import Items
 from dlfh.features import BagOfWords

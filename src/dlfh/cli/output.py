@@ -15,7 +15,7 @@ from dlfh._terminal import CONTROL_CHARACTERS, plain
 
 if TYPE_CHECKING:
     from dlfh._selection import Trial
-    from dlfh.collection.calibration.report import CalibrationReport
+    from dlfh.collection.calibration.model import CalibrationReport
     from dlfh.collection.evaluation import RetrievalQuality
     from dlfh.datasets.problem import Problem
 

@@ -14,7 +14,7 @@ from dlfh.cli.options import ItemOptions, Overwrite, argument, check_applicable,
 from dlfh.errors import InputError
 
 if TYPE_CHECKING:
-    from dlfh.collection.tuning import Candidate
+    from dlfh.collection.choosing import Candidate
 
 #: Options that apply to raw items; the others are for data sets of vectors.
 _FOR_ITEMS = {"grid", "bits", "seeds", "validation_share", "size", "output", "overwrite", "quiet"}
@@ -104,8 +104,7 @@ def _tune_items(method: str, data: TuneItems, options: TuneOptions) -> None:
     from dlfh._persistence.outputs import check_outputs, write_output
     from dlfh.cli.build import BuildSettings
     from dlfh.cli.output import print_trials
-    from dlfh.collection.choosing import HELD_OUT, MAX_ITEMS, N_BITS
-    from dlfh.collection.tuning import tune_items
+    from dlfh.collection.choosing import HELD_OUT, MAX_ITEMS, N_BITS, tune_items
 
     check_applicable(options, _FOR_ITEMS, "applies only to data sets of vectors, not to raw items")
     if options.validation_share is not None and not 0 < options.validation_share < 1:
@@ -149,7 +148,7 @@ def _candidates(methods: str, grid: list[str]) -> list[Candidate]:
     import itertools
 
     from dlfh.bench.tune import default_grid, parse_grid
-    from dlfh.collection.tuning import Candidate
+    from dlfh.collection.choosing import Candidate
     from dlfh.methods.catalogue import MODULES
 
     values = parse_grid(grid)

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dlfh._arrays import Mask
-from dlfh.codes import n_bytes
 from dlfh.collection.contents import FileHashes, content_hashes
 from dlfh.collection.item_codes import (
     CONTENTS,
@@ -118,15 +117,6 @@ def _fill_in_codes(
 
     A learned code is taken if the row's labels have one, or if they equal that item's labels.
     """
-    modalities = collection.encoder.modalities_
-    shape = len(labels), n_bytes(collection.encoder.n_bits)
-    for name in modalities:
-        coded.hashed.setdefault(name, np.zeros(shape, np.uint8))
-        coded.learned.setdefault(name, np.zeros(shape, np.uint8))
-        coded.present.setdefault(name, np.zeros(len(labels), bool))
-        coded.is_learned.setdefault(name, np.zeros(len(labels), bool))
-    for name in collection.encoder.searchable_modalities() if collection.encoder.label_model else ():
-        coded.suggested_labels.setdefault(name, np.zeros(shape, np.uint8))
     by_labels, has_code = collection.encoder.codes_of_labels(labels, len(labels))
     for (row, name), item in known.items():
         if coded.present[name][row]:

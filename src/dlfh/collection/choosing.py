@@ -1,16 +1,19 @@
-"""Featurisers chosen on held-out items, one modality after another.
+"""Settings for raw items, chosen on held-out items: featurisers, and for `dlfh tune` a method and its parameters.
 
 A sample of the items is split into training and held-out items. For each candidate, the method is fitted to the
 training items, and the held-out items search each other, as new items would. Texts search whole, and by one of their
 words, as people do. The best features differ between data sets: colours distinguish clothes but hardly icons; parts of
 words help short queries and add noise to long ones.
+
+`Encoder` chooses features on one sample of the items. `tune_items` uses several samples, tries every kind of features,
+and evaluates each candidate as it would be built, with the hash functions that it chooses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,7 +21,16 @@ import scipy.sparse as sp
 from dlfh._arrays import Floats, Integers, Singles
 from dlfh._labels import LabelSets
 from dlfh._optional import is_installed
-from dlfh._selection import Trial, choose_in_turn, hold_out_groups, run_trials
+from dlfh._progress import progress
+from dlfh._selection import (
+    Trial,
+    best_trial,
+    choose_in_turn,
+    format_parameters,
+    hold_out_groups,
+    mark_chosen,
+    run_trials,
+)
 from dlfh._validation import Features
 from dlfh.collection.contents import item_groups
 from dlfh.datasets.problem import LABEL_WORDS
@@ -39,6 +51,7 @@ MEASURES = ("map", "ndcg", "exact")
 #: Default code length; docs/answers.md compares the accuracy of several.
 N_BITS = 128
 
+E = TypeVar("E", "Featurizer", "CrossModalHasher")
 Kind = Literal["image", "text"]
 #: Features by name: kinds of image featurisers, and parameters of `BagOfWords`.
 _FEATURES: dict[Kind, dict[str, Any]] = {
@@ -123,7 +136,7 @@ def choose_featurizers(
     samples = [TrialSample.draw(values, sets, random_state)]
 
     def evaluate(name: str, featurizers: dict[str, Featurizer]) -> Trial[Any]:
-        option = repr(_quiet(featurizers[name]))
+        option = repr(_changed(featurizers[name], verbose=False))
         return evaluate_on(samples, featurizers, model, featurizers[name], name, option)
 
     chosen, trials = choose_in_turn(candidates, evaluate)
@@ -181,12 +194,11 @@ class TrialSample:
         """Draw at most ``max_items`` items, and hold out a share of them; copies stay together."""
         drawn = np.random.default_rng(seed).permutation(labels.n_points)[:max_items]
         groups = item_groups({name: _take(column, drawn) for name, column in values.items()})
-        drawn_parts = hold_out_groups(drawn, groups, int(len(drawn) * held_out))
-        drawn, n_held_out = np.concatenate(drawn_parts), len(drawn_parts[0])
-        sets = labels.take(drawn)
-        rows = np.arange(len(drawn))
+        held_out_items, others = hold_out_groups(drawn, groups, int(len(drawn) * held_out))
+        drawn = np.concatenate([others, held_out_items])
+        sets, (train, rest) = labels.take(drawn), np.split(np.arange(len(drawn)), [len(others)])
         sampled = {name: _take(column, drawn) for name, column in values.items()}
-        return cls(sampled, sets.rows()[sets.set_of_point], rows[n_held_out:], rows[:n_held_out], seed)
+        return cls(sampled, sets.rows()[sets.set_of_point], train, rest, seed)
 
     def evaluate(
         self, featurizers: Mapping[str, Featurizer], model: CrossModalHasher, as_configured: bool
@@ -197,14 +209,12 @@ class TrialSample:
         readable = np.logical_and.reduce([np.isin(everyone, each.rows) for each in vectors.values()])
         train, held_out = self.train[readable[self.train]], self.held_out[readable[self.held_out]]
         matrices = {name: each.take(train) for name, each in vectors.items()}
-        fitted = (_changed(model) if as_configured else _with_fixed_functions(model, matrices)).fit(
-            matrices, self.labels[train]
-        )
+        unfitted = _changed(model) if as_configured else _with_fixed_functions(model, matrices)
+        fitted = unfitted.fit(matrices, self.labels[train])
         database = {name: fitted.project(name, each.take(held_out)) for name, each in vectors.items()}
-        queries = list(database.items())
-        for name, each in vectors.items():
-            if each.words is not None:
-                queries.append((name, fitted.project(name, each.words[np.searchsorted(self.held_out, held_out)])))
+        words = {name: each.words for name, each in vectors.items() if each.words is not None}
+        asked = np.searchsorted(self.held_out, held_out)
+        queries = [*database.items(), *((name, fitted.project(name, each[asked])) for name, each in words.items())]
         scores = np.mean([*_directions(queries, database, self.labels[held_out])], axis=0)
         return scores, int(readable.sum())
 
@@ -212,7 +222,7 @@ class TrialSample:
         """Return the vectors of all items, from a featuriser that is fitted to the training items."""
         key = name, repr(featurizer)
         if key not in self.vectors:
-            fitted, values = _quiet(featurizer), self.values[name]
+            fitted, values = _changed(featurizer, verbose=False), self.values[name]
             held_out = _take(values, self.held_out)
             parts = fitted.fit_transform_readable(_take(values, self.train)), fitted.transform_readable(held_out)
             rows = np.concatenate([self.train[parts[0].rows], self.held_out[parts[1].rows]])
@@ -223,8 +233,7 @@ class TrialSample:
         return self.vectors[key]
 
 
-@dataclass(frozen=True)
-class _Vectors:
+class _Vectors(NamedTuple):
     """Vectors of the readable items, the rows of these, and the vectors of one word of each held-out text."""
 
     matrix: Features
@@ -232,8 +241,7 @@ class _Vectors:
     words: Features | None
 
     def take(self, items: Integers) -> Features:
-        order = np.argsort(self.rows)
-        return self.matrix[order[np.searchsorted(self.rows, items, sorter=order)]]
+        return self.matrix[np.searchsorted(self.rows, items)]
 
 
 def _take(values: Any, rows: Integers) -> Any:
@@ -245,13 +253,9 @@ def _one_word_each(texts: Sequence[str], seed: int) -> list[str]:
     return [str(rng.choice(text.split() or [text])) for text in texts]
 
 
-def _quiet(featurizer: Featurizer) -> Featurizer:
-    """Return an unfitted copy without progress bars."""
-    return type(featurizer)(**{**featurizer.get_params(deep=False), "verbose": False})
-
-
-def _changed(model: CrossModalHasher, **changes: Any) -> CrossModalHasher:
-    return type(model)(**{**model.get_params(deep=False), **changes})
+def _changed(estimator: E, **changes: Any) -> E:
+    """Return an unfitted copy with changed parameters."""
+    return type(estimator)(**{**estimator.get_params(deep=False), **changes})
 
 
 def _with_fixed_functions(model: CrossModalHasher, matrices: Mapping[str, Features]) -> CrossModalHasher:
@@ -280,9 +284,112 @@ def _directions(
     measures = [AP, nDCG @ min(10, middle), P(match="all") @ min(5, middle)]
     for name, projections in queries:
         for other, values in database.items():
-            if name != other:
-                for half, rest in (halves, halves[::-1]):
-                    result = evaluate(
-                        projections[half], pack(values[rest]), labels[half], labels[rest], measures=measures
-                    )
-                    yield [result[measure] for measure in measures]
+            for half, rest in (halves, halves[::-1]) if name != other else ():
+                codes = pack(values[rest])
+                result = evaluate(projections[half], codes, labels[half], labels[rest], measures=measures)
+                yield [result[measure] for measure in measures]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A method, by name, and its parameters."""
+
+    method: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return format_parameters(self.parameters)
+
+    def model(self, n_bits: int, random_state: int) -> CrossModalHasher:
+        """Return the unfitted method with these parameters."""
+        from dlfh.methods.catalogue import METHODS  # not needed to choose features
+
+        method = METHODS[self.method]
+        known = method.parameter_names()
+        for name in self.parameters:
+            if name not in known:
+                raise InputError(f"{self.method} has no parameter {name!r}: its parameters are {', '.join(known)}")
+        common = {"n_bits": n_bits, "random_state": random_state}
+        model = method(**{name: value for name, value in common.items() if name in known} | self.parameters)
+        model.check_parameters()
+        return model
+
+
+@dataclass(frozen=True)
+class TuningResult:
+    """Result of `tune_items`.
+
+    candidate: The best method and parameters.
+    features: The best features of "image" and "text" modalities, if the items have any.
+    trials: Mean scores over samples.
+    failures: Error messages of candidates that could not be evaluated.
+    """
+
+    candidate: Candidate
+    features: dict[str, str]
+    trials: list[Trial[Any]]
+    failures: dict[str, str]
+
+
+def tune_items(
+    items: Items,
+    candidates: Sequence[Candidate],
+    *,
+    n_bits: int,
+    n_draws: int = 3,
+    n_items: int = MAX_ITEMS,
+    held_out: float = HELD_OUT,
+    show_progress: bool = False,
+) -> TuningResult:
+    """Choose features, and then a method and its parameters, by their mean scores over samples of the items.
+
+    items: Only complete, labelled items are used.
+    candidates: Features are chosen with the first one's method and default parameters.
+    n_draws, n_items: Number of samples, and the maximum size of each.
+    held_out: Share of a sample that is held out.
+    """
+    complete = items.take(np.flatnonzero(items.complete()))
+    if items.labels is None or len(complete) < MIN_ITEMS:
+        raise InputError(
+            f"too few items to tune with: {len(complete)} have labels and every modality, and at least {MIN_ITEMS} are "
+            "needed"
+        )
+    labels = LabelSets.from_labels(complete.labels)
+    samples = [TrialSample.draw(complete.modalities, labels, seed, n_items, held_out) for seed in range(n_draws)]
+    default_model = Candidate(candidates[0].method).model(n_bits, 0)
+
+    def evaluate_features(kind: str, features: dict[str, str]) -> Trial[Any]:
+        name = features[kind]
+        return evaluate_on(samples, _featurizers(complete, features), default_model, name, kind, name)
+
+    def evaluate(candidate: Candidate) -> Trial[Any]:
+        model, names = candidate.model(n_bits, 0), (candidate.method, str(candidate))
+        try:
+            return evaluate_on(samples, _featurizers(complete, features), model, candidate, *names, as_configured=True)
+        except InputError as error:
+            return Trial(candidate, np.empty(0), *names, note=str(error))
+
+    kinds = _kinds(complete)
+    with progress(show_progress) as bar:
+        advance = bar.counter("trials", sum(map(len, kinds.values())) + len(candidates))
+        features, trials = choose_in_turn(kinds, evaluate_features, advance)
+        tried = run_trials(candidates, evaluate, advance)
+    failures = {f"{trial.setting}: {trial.option}": trial.note for trial in tried if trial.note}
+    measured = [trial for trial in tried if not trial.note]
+    if not measured:
+        raise InputError(f"no candidate could be evaluated: {next(iter(failures.values()))}")
+    return TuningResult(best_trial(measured).candidate, features, [*trials, *mark_chosen(measured)], failures)
+
+
+def _kinds(items: Items) -> dict[str, list[str]]:
+    """Return the names of the features to try for images and for texts, if the items have any."""
+    lists = [values for values in items.modalities.values() if isinstance(values, list)]
+    texts = [all(isinstance(value, str) for value in values) for values in lists]
+    images = {"image": feature_names("image")} if not all(texts) else {}
+    return images | ({"text": feature_names("text")} if any(texts) else {})
+
+
+def _featurizers(items: Items, features: Mapping[str, str]) -> dict[str, Featurizer]:
+    """Return a featuriser for each modality, the default one where ``features`` names none."""
+    image, text = (features.get(kind, "auto") for kind in ("image", "text"))
+    return {name: several[0] for name, several in candidate_featurizers(items, image=image, text=text).items()}

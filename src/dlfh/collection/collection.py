@@ -112,31 +112,40 @@ class Collection:
             Database to store the items in, see `Index.create`; by default they are stored in the folder.
         """
         path = Path(folder)
-        with new_folder(path) as building:
-            cls._create(building, encoder, path, address).close()
+        with cls._creating(path, encoder, address):
+            pass
         return cls(encoder, open_items(path, writable=True, address=address), path)
 
     @classmethod
-    def _create(cls, folder: Path, encoder: Encoder, location: Path, address: str | None = None) -> Collection:
-        """Create an empty collection in a folder that will be moved to ``location``."""
-        columns, names = column_names(encoder), encoder.modalities_
+    @contextmanager
+    def _creating(
+        cls, folder: str | os.PathLike[str], encoder: Encoder, address: str | None
+    ) -> Iterator[tuple[Collection, Path]]:
+        """Yield an empty collection in a temporary folder, which becomes the new folder when the block succeeds.
+
+        On an error, nothing is left: tables in a database are dropped.
+        """
+        columns, names, path = column_names(encoder), encoder.modalities_, Path(folder)
         reserved = sorted((RESERVED_NAMES | {*columns[len(names) :]}) & {*names})
         if reserved:
             raise InputError(f"a modality of a collection cannot be called {reserved[0]!r}: the name is reserved")
-        encoder.save(folder / "model")
-        at = folder / "index" if address is None else address
-        index = Index.create(at, encoder.n_bits, columns)
-        assert index.identity is not None
-        try:
-            if index.address is not None:
-                write_address(folder, index.address)
-            write_card(folder, config_checksum(read_model(folder / "model")[0]), index.identity)
-            if encoder.image_modalities():
-                record_location(folder, location)
-        except BaseException:
-            _discard(index)
-            raise
-        return cls(encoder, index, location)
+        with new_folder(path) as building:
+            encoder.save(building / "model")
+            index = Index.create(building / "index" if address is None else address, encoder.n_bits, columns)
+            with cls(encoder, index, path) as collection:
+                try:
+                    if index.address is not None:
+                        write_address(building, index.address)
+                    assert index.identity is not None
+                    write_card(building, config_checksum(read_model(building / "model")[0]), index.identity)
+                    if encoder.image_modalities():
+                        record_location(building, path)
+                    yield collection, building
+                except BaseException:
+                    with suppress(StorageError):
+                        index.drop()
+                    index.close()
+                    raise
 
     @classmethod
     def build(
@@ -180,22 +189,14 @@ class Collection:
         check_free(folder)
         parts = fit_and_evaluate(encoder, items, hold_out, fit=fit, random_state=random_state)
         training = parts.training
-        with (
-            new_folder(folder) as building,
-            cls._create(building, encoder, Path(folder), address) as collection,
-            _discarded_on_error(collection.index),
-        ):
+        with cls._creating(folder, encoder, address) as (collection, building):
             problems = put_items(collection, parts.database, parts.database_vectors, training=training)
             if len(parts.queries):
                 problems += put_items(collection, parts.queries, parts.query_vectors)
             parts.report.write(building)
-        return BuildResult(
-            cls.open(folder, address=address),
-            0 if training is None else len(training),
-            0 if training is None else training.n_incomplete,
-            [*items.problems, *problems],
-            parts.report,
-        )
+        counts = (0, 0) if training is None else (len(training), training.n_incomplete)
+        collection = cls.open(folder, address=address)
+        return BuildResult(collection, *counts, [*items.problems, *problems], parts.report)
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str], *, writable: bool = False, address: str | None = None) -> Collection:
@@ -260,14 +261,9 @@ class Collection:
         """
         from dlfh.collection.changing import copy_items
 
-        path = Path(folder)
-        with (
-            new_folder(path) as building,
-            type(self)._create(building, self.encoder, path, address) as copy,
-            _discarded_on_error(copy.index),
-        ):
+        with self._creating(folder, self.encoder, address) as (copy, _):
             copy_items(self, copy)
-        return type(self).open(path, address=address)
+        return self.open(folder, address=address)
 
     def __len__(self) -> int:
         return len(self.index)
@@ -396,10 +392,10 @@ class Collection:
         """Yield the paths of an item's images."""
         for name in self.encoder.image_modalities():
             if isinstance(metadata.get(name), str):
-                here = self.path.resolve() / str(metadata[name])
+                here = self.path.resolve() / metadata[name]
                 # normpath, because resolve needs the former location to exist.
-                elsewhere = (Path(os.path.normpath(location / str(metadata[name]))) for location in self._locations)
-                yield here if _is_file(here) else next(filter(_is_file, elsewhere), here)
+                elsewhere = (Path(os.path.normpath(location / metadata[name])) for location in self._locations)
+                yield here if os.path.isfile(here) else next(filter(os.path.isfile, elsewhere), here)
 
     @cached_property
     def _locations(self) -> list[Path]:
@@ -537,26 +533,3 @@ class Collection:
         from dlfh.collection.evaluation import evaluate_collection
 
         return evaluate_collection(self, queries)
-
-
-def _discard(index: Index) -> None:
-    """Close the index of a collection that could not be created; tables in a database are dropped."""
-    with suppress(StorageError):
-        index.drop()
-    index.close()
-
-
-@contextmanager
-def _discarded_on_error(index: Index) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        _discard(index)
-        raise
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # not a valid file name
-        return False

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from dlfh._arrays import Array, Codes, Mask, Singles
 from dlfh._parallel import Workers, blas_threads
 from dlfh._parameters import Parameterized
-from dlfh._persistence.model_folder import read_model, write_model
+from dlfh._persistence.model_folder import read_model, with_prefix, write_model
 from dlfh._validation import Features
 from dlfh.codes import n_bytes, pack
 from dlfh.collection.calibration.model import Calibration
@@ -236,13 +236,12 @@ class Encoder(Parameterized):
         candidates = {
             name: [given] if isinstance(given, Featurizer) else [*given] for name, given in self.featurizers.items()
         }
-        empty = [name for name, featurizers in candidates.items() if not featurizers]
-        if empty:
-            raise InputError(f"the list of featurisers for the modality {empty[0]!r} is empty")
+        for name, featurizers in candidates.items():
+            if not featurizers:
+                raise InputError(f"the list of featurisers for the modality {name!r} is empty")
         seed = getattr(self.model, "random_state", None)
-        chosen, self.trials_ = choose_featurizers(
-            candidates, self.model, modalities, labels, seed if isinstance(seed, int) else 0
-        )
+        seed = seed if isinstance(seed, int) else 0
+        chosen, self.trials_ = choose_featurizers(candidates, self.model, modalities, labels, seed)
         return {name: _unfitted(featurizer) for name, featurizer in chosen.items()}
 
     def _trainable(self, present: Mapping[str, Mask], labelled: Mask) -> Mask:
@@ -307,37 +306,32 @@ class Encoder(Parameterized):
             The result of `fit_items` for these items. Their hashed codes are then leave-one-out codes, since a
             hash function may reproduce the learned codes of its training items.
         """
-        n = vectors.n_items
+        n, model = vectors.n_items, self.label_model
         by_labels, known = self.codes_of_labels(labels, n)
-        hashed, present, learned, is_learned, suggested = {}, {}, {}, {}, {}
-        for name in vectors.matrices:
-            present[name] = vectors.present(name)
-            rows = np.flatnonzero(present[name])
-            hashed[name] = np.zeros((n, n_bytes(self.n_bits)), np.uint8)
+        coded = ItemCodes({}, {}, {}, {}, {}, *self.known_labels(labels or [[]] * n))
+        for name in self.modalities_:
+            present = coded.present[name] = vectors.present(name)
+            rows = np.flatnonzero(present)
+            hashed = coded.hashed[name] = np.zeros_like(coded.labels)
             if len(rows):
-                hashed[name][rows] = self.model_.encode(name, vectors.take(name, rows))
-            is_learned[name] = known & present[name]
-            learned[name] = np.where(is_learned[name][:, None], by_labels[name], np.uint8(0))
+                hashed[rows] = self.model_.encode(name, vectors.take(name, rows))
+            is_learned = coded.is_learned[name] = known & present
+            learned = coded.learned[name] = np.where(is_learned[:, None], by_labels[name], np.uint8(0))
+            trained = np.zeros(n, bool) if training is None else training.learned[name]
+            left_out = None if training is None else training.suggested_labels.get(name)
             if training is not None:
-                trained = training.learned[name]
-                learned[name][trained] = self.codes_[name][np.searchsorted(training.items, np.flatnonzero(trained))]
-                is_learned[name] = is_learned[name] | trained
+                learned[trained] = self.codes_[name][np.searchsorted(training.items, np.flatnonzero(trained))]
+                is_learned |= trained
                 if name in training.leave_one_out:
-                    hashed[name][trained] = pack(training.leave_one_out[name])
-            if self.label_model is not None and name != LABEL_WORDS:
-                suggested[name] = np.zeros((n, n_bytes(self.n_bits)), np.uint8)
-                left_out = None if training is None else training.suggested_labels.get(name)
-                others = rows if training is None or left_out is None else rows[~training.learned[name][rows]]
+                    hashed[trained] = pack(training.leave_one_out[name])
+            if model is not None and name != LABEL_WORDS:
+                suggested = coded.suggested_labels[name] = np.zeros_like(coded.labels)
+                others = rows if left_out is None else rows[~trained[rows]]
                 if len(others):
-                    probabilities = self.label_probabilities(name, vectors.take(name, others))
-                    suggested[name][others] = self.label_model.encode(probabilities)
-                if training is not None and left_out is not None:
-                    suggested[name][training.learned[name]] = left_out
-        label_bytes, has_labels = np.zeros((n, n_bytes(self.n_bits)), np.uint8), np.zeros(n, bool)
-        if self.label_model is not None and labels is not None:
-            known_labels, has_labels = self.label_rows(labels)
-            label_bytes = self.label_model.encode(known_labels)
-        return ItemCodes(hashed, present, learned, is_learned, suggested, label_bytes, has_labels)
+                    suggested[others] = model.encode(self.label_probabilities(name, vectors.take(name, others)))
+                if left_out is not None:
+                    suggested[trained] = left_out
+        return coded
 
     @property
     def label_model(self) -> LabelModel | None:
@@ -395,6 +389,13 @@ class Encoder(Parameterized):
         for row, given in enumerate(labels):
             rows[row, [column[label] for label in given if label in column]] = 1
         return rows, np.asarray(rows.any(axis=1))
+
+    def known_labels(self, labels: Sequence[Sequence[str]]) -> tuple[Codes, Mask]:
+        """Return the labels of items as bytes, and which items have any that the model knows."""
+        if self.label_model is None:
+            return np.zeros((len(labels), n_bytes(self.n_bits)), np.uint8), np.zeros(len(labels), bool)
+        rows, has_labels = self.label_rows(labels)
+        return self.label_model.encode(rows), has_labels
 
     def combine_labels(self, suggested: Mapping[str, Codes], present: Mapping[str, Mask]) -> Codes:
         """Return the label probabilities of items from those that each modality suggests, where it is present."""
@@ -510,8 +511,7 @@ def from_parts(folder: str | os.PathLike[str], config: dict[str, Any], arrays: d
             return model
         featurizers = {}
         for name in model.modalities_:
-            prefix = f"features/{name}/"
-            parts = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
+            parts = with_prefix(arrays, f"features/{name}/")
             featurizers[name] = Featurizer.from_parts(config["features"][name], parts)
             if featurizers[name].n_features_ != model.n_features_[name]:
                 raise ValueError(f"the features of {name!r} do not match its hash function")

@@ -18,7 +18,7 @@ from dlfh._persistence.files import read_regular, replace_file
 from dlfh._selection import hold_out_groups
 from dlfh._validation import check_integer, check_random_state
 from dlfh.codes import pack
-from dlfh.collection.calibration.report import CalibrationReport, report_calibration
+from dlfh.collection.calibration.model import CalibrationReport, relevance
 from dlfh.collection.contents import item_groups
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_codes import LABELS, ItemVectors, Training, labels_column
@@ -28,10 +28,13 @@ from dlfh.errors import DataWarning, InputError
 
 if TYPE_CHECKING:
     from dlfh.collection.collection import Collection
+    from dlfh.collection.searcher import Searcher
     from dlfh.metrics.measures import Measure
 
 #: Fewest complete, labelled items of which some are held out by default, and the maximum number held out by default.
 _MIN_ITEMS, _MAX_HELD_OUT = 200, 300
+#: Maximum number of queries per modality to compare probabilities with.
+_MAX_QUERIES = 500
 
 _FILE = "evaluation.json"
 _MAX_BYTES = 1 << 16
@@ -98,8 +101,6 @@ class EvaluationReport:
 
 
 def _rows(kind: type[_Row], table: Any) -> list[_Row]:
-    if not isinstance(table, list):
-        raise ValueError("not a list")
     return [kind(**{column.name: _checked(column.type, row[column.name]) for column in fields(kind)}) for row in table]
 
 
@@ -158,17 +159,16 @@ def fit_and_evaluate(
     training = encoder.fit_items(others) if fit else None
     vectors = encoder.featurize_items(others) if training is None else training.vectors
     query_vectors = encoder.featurize_items(queries)
-    report = EvaluationReport()
+    parts = HeldOut(queries, others, query_vectors, vectors, training, EvaluationReport())
     if n_queries:
         databases = _hashed_databases(encoder, others, vectors, training)
-        report = EvaluationReport(_evaluate_queries(encoder, queries, query_vectors, databases))
+        parts.report.quality.extend(_evaluate_queries(encoder, queries, query_vectors, databases))
     if n_queries and training is not None:
         from dlfh.collection.calibration.fit import calibrate  # opening a collection needs only the report
 
-        calibrated = calibrate(encoder, queries, query_vectors, others, vectors, training, random_state)
-        encoder.calibration_ = calibrated[0]
-        report.calibration.extend(calibrated[1])
-    return HeldOut(queries, others, query_vectors, vectors, training, report)
+        encoder.calibration_, reports = calibrate(encoder, parts, random_state)
+        parts.report.calibration.extend(reports)
+    return parts
 
 
 def evaluate_collection(collection: Collection, queries: Items) -> EvaluationReport:
@@ -183,8 +183,33 @@ def evaluate_collection(collection: Collection, queries: Items) -> EvaluationRep
     unseen = queries.take(np.flatnonzero(~stored))
     vectors = collection.encoder.featurize_items(unseen)
     quality = _evaluate_queries(collection.encoder, unseen, vectors, _stored_databases(collection))
-    calibration = report_calibration(collection.searcher.in_memory(), unseen, vectors)
+    calibration = _report_calibration(collection.searcher.in_memory(), unseen, vectors)
     return EvaluationReport(quality, calibration, [*queries.problems, *problems, *vectors.problems])
+
+
+def _report_calibration(searcher: Searcher, queries: Items, vectors: ItemVectors) -> list[CalibrationReport]:
+    """Search with labelled items and compare the probabilities of all labelled items with their relevance.
+
+    Returns: One for each query modality and kind of codes; empty if the collection is not calibrated.
+    """
+    stored = [(item.metadata or {}).get("labels") or [] for item in searcher.index.items()]
+    labelled = np.array([bool(labels) for labels in stored], bool)
+    reports = []
+    for name in vectors.matrices:
+        rows = np.intersect1d(vectors.positions[name], np.flatnonzero(queries.labelled()))[:_MAX_QUERIES]
+        values = queries.modalities[name]
+        is_text = name in searcher.encoder.text_modalities() and not isinstance(values, np.ndarray)
+        texts = [values[row] for row in rows] if is_text else None
+        found = searcher.log_odds(name, vectors.take(name, rows), texts) if len(rows) else None
+        if found is None:
+            continue
+        log_odds, learned = found
+        relevant = relevance(queries.take(rows).labels or [], stored, "all" if is_text else "any")
+        for kind, mask in (("learned", learned), ("hashed", ~learned)):
+            counted = np.where(mask & labelled, log_odds, -np.inf)
+            if np.isfinite(counted).any():
+                reports.append(CalibrationReport.from_results(name, kind, [*counted], [*relevant]))
+    return reports
 
 
 @dataclass(frozen=True)
@@ -195,12 +220,6 @@ class _Database:
     label_bytes: Codes | None
     labels: list[list[str]]
     learned: Mask
-
-    @property
-    def kind(self) -> str:
-        """Kind of the codes: "learned", "hashed", or the share that is learned."""
-        share = float(self.learned.mean())
-        return {0.0: "hashed", 1.0: "learned"}.get(share, f"{share:.0%} learned")
 
 
 def _hashed_databases(
@@ -280,19 +299,11 @@ def _evaluate_direction(
     if model is not None and database.label_bytes is not None:
         tables = model.tables(encoder.label_probabilities(query, matrix), "any")
         by_labels = rank(tables, items=database.label_bytes)["AP"]
-    return RetrievalQuality(
-        query,
-        other,
-        hamming.n_queries,
-        hamming.n_items,
-        database.kind,
-        chance=hamming["P"],  # precision over the whole ranking
-        hamming=hamming["AP"],
-        asymmetric=asymmetric["AP"],
-        any=by_labels,
-        ndcg=asymmetric[graded],
-        exact=asymmetric[exact],
-    )
+    chance = hamming["P"]  # precision over the whole ranking
+    scores = chance, hamming["AP"], asymmetric["AP"], by_labels, asymmetric[graded], asymmetric[exact]
+    share = float(database.learned.mean())
+    codes = {0.0: "hashed", 1.0: "learned"}.get(share, f"{share:.0%} learned")
+    return RetrievalQuality(query, other, hamming.n_queries, hamming.n_items, codes, *scores)
 
 
 def warn_of_labels(labels: Sequence[Sequence[str]]) -> None:

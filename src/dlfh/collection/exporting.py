@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -97,25 +98,17 @@ def _as_faiss(collection: Collection, modality: str, name: str) -> Iterable[byte
 
 
 def _as_sql(collection: Collection, modality: str, name: str) -> Iterable[bytes]:
-    return (statement.encode() for statement in _statements(collection, _identifier(name)))
-
-
-def _statements(collection: Collection, table: str) -> Iterator[str]:
-    n_bits = collection.index.n_bits
-    columns = ["id text PRIMARY KEY", "metadata json"]
+    n_bits, table = collection.index.n_bits, _identifier(name)
     types = {True: f"bit({n_bits})", False: "text"}
-    columns += [f"{_identifier(name)} {types[is_code]}" for name, is_code in _columns(collection)]
-    yield f"CREATE EXTENSION IF NOT EXISTS vector;\nCREATE TABLE {table} ({', '.join(columns)});\n"
-    batch = []
-    for row in _rows(collection):
-        if "\0" in row["id"]:
-            raise InputError(f"PostgreSQL cannot store the NUL character in the id {row['id']!r}")
-        batch.append("(" + ", ".join(_literal(value, n_bits) for value in row.values()) + ")")
-        if len(batch) == _BATCH:
-            yield f"INSERT INTO {table} VALUES\n" + ",\n".join(batch) + ";\n"
-            batch.clear()
-    if batch:
-        yield f"INSERT INTO {table} VALUES\n" + ",\n".join(batch) + ";\n"
+    columns = [f"{_identifier(name)} {types[is_code]}" for name, is_code in _columns(collection)]
+    definition = ", ".join(["id text PRIMARY KEY", "metadata json", *columns])
+    yield f"CREATE EXTENSION IF NOT EXISTS vector;\nCREATE TABLE {table} ({definition});\n".encode()
+    rows = _rows(collection)
+    while batch := [*itertools.islice(rows, _BATCH)]:
+        if invalid := [row["id"] for row in batch if "\0" in row["id"]]:
+            raise InputError(f"PostgreSQL cannot store the NUL character in the id {invalid[0]!r}")
+        values = ["(" + ", ".join(_literal(value, n_bits) for value in row.values()) + ")" for row in batch]
+        yield (f"INSERT INTO {table} VALUES\n" + ",\n".join(values) + ";\n").encode()
 
 
 def _identifier(name: str) -> str:

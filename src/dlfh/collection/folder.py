@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from dlfh._persistence.files import (
     create_folder,
@@ -87,11 +87,8 @@ def read_card(folder: Path) -> dict[str, Any]:
         content = read_regular(folder / _CARD, _MAX_CARD_BYTES)
         card = json.loads(content)
     except FileNotFoundError:
-        reason = (
-            "it is a model; dlfh build --model creates a collection with it"
-            if holds_model(folder)
-            else f"it has no {_CARD}"
-        )
+        is_model = "it is a model; dlfh build --model creates a collection with it"
+        reason = is_model if holds_model(folder) else f"it has no {_CARD}"
         raise ModelError(f"{folder} is not a collection: {reason}") from None
     except (OSError, ValueError, RecursionError):
         raise ModelError(f"collection {folder} is damaged: {_CARD} cannot be read") from None
@@ -118,7 +115,13 @@ def open_items(folder: Path, *, writable: bool = False, address: str | None = No
     """
     stored = _read_address(folder)
     if stored is not None:
-        return Index.open(_named_by_user(folder, stored, address), writable=writable)
+        named = _engines() if address is None else {parse_address(address).shown: address}
+        if stored not in named:
+            raise InputError(
+                f"collection {folder} says that its items are in {stored}: if you trust this database, name it in the "
+                f"environment variable {_ENGINES} (address= in Python)"
+            )
+        return Index.open(named[stored], writable=writable)  # as the user wrote it, perhaps with a password
     if address is not None:
         raise InputError(f"the items of collection {folder} are in its folder, not in a database: omit the address")
     return Index.open(folder / "index", writable=writable)
@@ -132,26 +135,10 @@ def _read_address(folder: Path) -> str | None:
         return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise ModelError(f"collection {folder} is damaged: {_ITEMS} cannot be read") from None
-    try:
-        return parse_address(address).shown if is_address(address) else _refuse_items(folder)
-    except InputError:
-        return _refuse_items(folder)
-
-
-def _refuse_items(folder: Path) -> NoReturn:
-    raise ModelError(f"collection {folder} is damaged: {_ITEMS} does not contain the address of a database") from None
-
-
-def _named_by_user(folder: Path, stored: str, address: str | None) -> str:
-    """Return the address as the user wrote it, perhaps with a password; raise InputError if they did not name it."""
-    named = _engines() if address is None else {parse_address(address).shown: address}
-    found = named.get(stored)
-    if found is None:
-        raise InputError(
-            f"collection {folder} says that its items are in {stored}: if you trust this database, name it in the "
-            f"environment variable {_ENGINES} (address= in Python)"
-        )
-    return found
+    with suppress(InputError):
+        if is_address(address):
+            return parse_address(address).shown
+    raise ModelError(f"collection {folder} is damaged: {_ITEMS} does not contain the address of a database")
 
 
 def _engines() -> dict[str, str]:

@@ -81,7 +81,7 @@ class ItemVectors:
     def present(self, modality: str) -> Mask:
         """Return which items have a vector in a modality."""
         mask = np.zeros(self.n_items, bool)
-        mask[self.positions[modality]] = True
+        mask[self.positions.get(modality, [])] = True
         return mask
 
     def take(self, modality: str, items: Integers) -> Features:
@@ -214,12 +214,8 @@ def hashed_distances(index: Index, query: Array, modality: str, positions: Integ
 
 def public_item(item: Item, modalities: Sequence[str]) -> Item:
     """Return an item as users see it: one code per modality, and metadata without content hashes."""
-    return Item(
-        item.id,
-        without_contents(item.metadata),
-        {name: item.codes[name] for name in modalities if name in item.codes},
-        {name: item.states[name] for name in modalities},
-    )
+    codes = {name: item.codes[name] for name in modalities if name in item.codes}
+    return Item(item.id, without_contents(item.metadata), codes, {name: item.states[name] for name in modalities})
 
 
 def without_contents(metadata: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -232,14 +228,10 @@ def without_contents(metadata: dict[str, Any] | None) -> dict[str, Any] | None:
 def columnar(items: Sequence[Item], n_bits: int, modalities: Sequence[str]) -> dict[str, Any]:
     """Return items as the arguments of `Index.add` and `Index.put`."""
     no_code = np.zeros(n_bytes(n_bits), np.uint8)
-    shape = (len(items), len(no_code))
-    return {
-        "ids": [item.id for item in items],
-        "codes": {
-            name: np.array([item.codes.get(name, no_code) for item in items], np.uint8).reshape(shape)
-            for name in modalities
-        },
-        "learned": {name: np.array([item.states[name] == "learned" for item in items], bool) for name in modalities},
-        "present": {name: np.array([name in item.codes for item in items], bool) for name in modalities},
-        "metadata": [item.metadata for item in items],
-    }
+    codes, learned, present = {}, {}, {}
+    for name in modalities:
+        codes[name] = np.array([item.codes.get(name, no_code) for item in items], np.uint8).reshape(-1, len(no_code))
+        learned[name] = np.array([item.states[name] == "learned" for item in items], bool)
+        present[name] = np.array([name in item.codes for item in items], bool)
+    ids, metadata = [item.id for item in items], [item.metadata for item in items]
+    return {"ids": ids, "codes": codes, "learned": learned, "present": present, "metadata": metadata}

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dlfh._arrays import Singles
-from dlfh._validation import check_choice, check_flag, check_integer
+from dlfh._validation import check_choice, check_flag, check_fraction, check_integer
 from dlfh.collection.calibration.model import RANKINGS
 from dlfh.collection.understanding import Named, Understanding
 from dlfh.errors import DataWarning, InputError
@@ -87,9 +87,8 @@ class SearchOptions:
         if self.ranking is not None:
             check_choice(self.ranking, "ranking", RANKINGS)
         check_flag(self.hashed_only, "hashed_only")
-        least = self.min_probability
-        if least is not None and not (isinstance(least, (int, float)) and 0 < least < 1):
-            raise InputError(f"min_probability must be a number between 0 and 1, got {least!r}")
+        if self.min_probability is not None:
+            self._set("min_probability", check_fraction(self.min_probability, "min_probability"))
         if self.radius is not None:
             self._set("radius", check_integer(self.radius, "radius", 0))
         if self.ids is not None:

@@ -18,7 +18,7 @@ from dlfh.collection.calibration.model import LABEL_RANKINGS, Calibration, proba
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_codes import LABELS, hashed_codes, without_contents
 from dlfh.collection.query import Query, ResultItem, SearchOptions, SearchResult
-from dlfh.collection.ranking import EncodedQuery, Ranker, SearchSpace
+from dlfh.collection.ranking import EncodedQuery, Ranker, SearchSpace, fetch_shortlist, in_memory
 from dlfh.collection.understanding import LabelNames, Named, QueryReader, Understanding, read_synonyms
 from dlfh.collection.words import WordIndexFile, tokens
 from dlfh.errors import InputError
@@ -59,7 +59,7 @@ class Searcher:
                 results.append(next(by_code))
                 continue
             encoded = self._encoded(query, filled)
-            here = space or self._shortlist(encoded, filled)
+            here = space or fetch_shortlist(self.index, self.words, encoded, filled)
             ranker = rankers.get(encoded.modality or "")
             if ranker is None:
                 ranker = Ranker(here.items, self.encoder, encoded.modality, filled, here.coverage)
@@ -240,30 +240,18 @@ class Searcher:
         if options.where is not None:
             matching = self.index.matches(options.where)
             candidates = matching if candidates is None else candidates & matching
-        return SearchSpace(self.index, self._coverage, candidates, self._filter_warnings(options))
-
-    def _filter_warnings(self, options: SearchOptions) -> list[str]:
         names = () if options.where is None else sorted(names_of(parse_where(options.where)))
-        return [
+        warnings = [
             f"the filter names {name!r}, but no item of the collection has a value for it"
             for name in names
             if not self.index.matches({name: {"!=": None}}).any()
         ]
-
-    def _coverage(self, text: str, columns: Sequence[int]) -> Floats:
-        return self.words.coverage(text, columns)
-
-    def _shortlist(self, query: EncodedQuery, options: SearchOptions) -> SearchSpace:
-        from dlfh.collection.shortlist import fetch_shortlist  # a local collection needs none
-
-        return fetch_shortlist(self.index, self.words, query, options)
+        return SearchSpace(self.index, self.words.coverage, candidates, warnings)
 
     def in_memory(self) -> Searcher:
         """Return a searcher that ranks all items, for evaluation: a database's are copied into memory."""
         if not self._in_database:
             return self
-        from dlfh.collection.shortlist import in_memory
-
         index = in_memory(self.index.items(), self.index.n_bits, self.index.modalities)
         return Searcher(self.encoder, index, WordIndexFile(index, self.words.modalities, self.words.folder))
 
@@ -277,7 +265,7 @@ class Searcher:
             return None
         modalities, match = self._defaults(modality, SearchOptions())
         options = SearchOptions(modalities=modalities, match=match, ranking=ranking)
-        ranker = Ranker(self.index, self.encoder, modality, options, self._coverage)
+        ranker = Ranker(self.index, self.encoder, modality, options, self.words.coverage)
         if texts is None:
             each = [[row] if sp.issparse(vectors) else row for row in range(vectors.shape[0])]
             queries = [Query("vector", vectors[row], modality) for row in each]
@@ -313,19 +301,12 @@ class Searcher:
             code = hashed_codes(item, [name])[name] if options.hashed_only else item.codes[name]
             hamming = int(np.bitwise_count(encoded.code ^ code).sum())
             is_learned = item.states[name] == "learned" and not options.hashed_only
-            about = int(ranked.n_equal[row]), hamming, _weighted_distance(encoded.values, code), is_learned
+            measured = int(ranked.n_equal[row]), hamming, _weighted_distance(encoded.values, code), is_learned
             metadata = without_contents(item.metadata) or {}
-            found.append(ResultItem(row + 1, item.id, metadata, probabilities[row], *about, code.tobytes().hex()))
-        return SearchResult(
-            found,
-            encoded.code.tobytes().hex(),
-            modality=encoded.modality,
-            modalities=searched,
-            match=options.match or "codes",
-            warning="; ".join([*unknown, *space.warnings]) or None,
-            understanding=query.understanding,
-            notes=tuple(self._notes(query, found)),
-        )
+            found.append(ResultItem(row + 1, item.id, metadata, probabilities[row], *measured, code.tobytes().hex()))
+        warning = "; ".join([*unknown, *space.warnings]) or None
+        about = encoded.modality, searched, options.match or "codes", warning, query.understanding
+        return SearchResult(found, encoded.code.tobytes().hex(), *about, tuple(self._notes(query, found)))
 
     def _excluded(self, query: Query, space: SearchSpace) -> Mask | None:
         """Return which items have a label or a word that a text excludes; None if it excludes nothing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +15,7 @@ import numpy as np
 from dlfh._arrays import Array, Floats, Integers, Mask, Singles
 from dlfh._cancellation import checkpoint
 from dlfh._optional import require
-from dlfh._validation import check_flag, check_integer
+from dlfh._validation import check_flag, check_fraction, check_integer
 from dlfh.collection.item_codes import labels_column
 from dlfh.collection.query import html_table, labels_of
 from dlfh.errors import InputError
@@ -67,8 +67,7 @@ class Precision:
     def threshold(self, precision: float) -> float | None:
         """Return the smallest threshold with at least this precision, a standard error and one error aside."""
         counts, hits = self._above()
-        deviation = np.sqrt(precision * (1 - precision) * counts)
-        enough = np.flatnonzero(hits >= precision * (counts + 1) + deviation)
+        enough = np.flatnonzero(hits >= precision * (counts + 1) + np.sqrt(precision * (1 - precision) * counts))
         return float(enough[0] / _STEPS) if len(enough) else None
 
     def at(self, threshold: float | None) -> tuple[float, float]:
@@ -83,11 +82,13 @@ class Precision:
         return tuple(np.cumsum(each[::-1])[::-1] for each in (self.counts, self.hits))  # type: ignore[return-value]
 
 
+@dataclass(repr=False)
 class Suggestions(Sequence[Suggestion]):
     """Suggested labels, item by item, the most probable first.
 
     Attributes
     ----------
+    suggestions : list of Suggestion
     threshold : float or None
         Smallest probability that is suggested; None if no threshold keeps the promised precision.
     precision, recall : float
@@ -102,25 +103,17 @@ class Suggestions(Sequence[Suggestion]):
     cat.jpg: animal (93%)
     """
 
-    def __init__(
-        self,
-        suggestions: Iterable[Suggestion],
-        threshold: float | None,
-        precision: float,
-        recall: float,
-        n_checked: int,
-    ) -> None:
-        self._suggestions = [*suggestions]
-        self.threshold = threshold
-        self.precision = precision
-        self.recall = recall
-        self.n_checked = n_checked
+    suggestions: list[Suggestion]
+    threshold: float | None
+    precision: float
+    recall: float
+    n_checked: int
 
     def __getitem__(self, place: Any) -> Any:
-        return self._suggestions[place]
+        return self.suggestions[place]
 
     def __len__(self) -> int:
-        return len(self._suggestions)
+        return len(self.suggestions)
 
     def __str__(self) -> str:
         return "\n".join(f"{id}: {label} ({p:.0%})" for id, label, p in self) or "no suggestions"
@@ -144,8 +137,7 @@ class Suggestions(Sequence[Suggestion]):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the suggestions and their reliability as plain values, ready for JSON."""
-        names = ("threshold", "precision", "recall", "n_checked")
-        about = {name: getattr(self, name) for name in names}
+        about = {name: value for name, value in vars(self).items() if name != "suggestions"}
         return about | {"suggestions": [suggestion._asdict() for suggestion in self]}
 
     def to_file(self, suffix: str) -> bytes:
@@ -156,13 +148,10 @@ class Suggestions(Sequence[Suggestion]):
             table = io.StringIO()
             csv.writer(table, lineterminator="\n").writerows([_FIELDS, *self])
             return table.getvalue().encode()
-        pa = require("pyarrow", "writing Parquet", "parquet")
-        parquet = require("pyarrow.parquet", "writing Parquet", "parquet")
-        columns = zip(*self, strict=True) if self else ((), (), ())
-        types = (pa.string(), pa.string(), pa.float64())
-        arrays = [pa.array(column, type_) for column, type_ in zip(columns, types, strict=True)]
+        pa, parquet = (require(name, "writing Parquet", "parquet") for name in ("pyarrow", "pyarrow.parquet"))
+        schema = pa.schema(zip(_FIELDS, (pa.string(), pa.string(), pa.float64()), strict=True))
         file = io.BytesIO()
-        parquet.write_table(pa.table(arrays, [*_FIELDS]), file)
+        parquet.write_table(pa.Table.from_pylist([each._asdict() for each in self], schema=schema), file)
         return file.getvalue()
 
 
@@ -199,9 +188,7 @@ def suggest(
 
     checked: The result of `check_precision`, if known.
     """
-    if isinstance(precision, bool) or not isinstance(precision, (int, float)) or not 0 < precision < 1:
-        raise InputError(f"precision must be a number between 0 and 1, got {precision!r}")
-    k = check_integer(k, "k", 1)
+    precision, k = check_fraction(precision, "precision"), check_integer(k, "k", 1)
     model = _label_model(collection.encoder)
     names = [*map(str, model.names or ())]
     checked = checked or check_precision(collection)

@@ -108,8 +108,7 @@ class QueryReader:
         for typed, word in corrected.items():
             rewritten = re.sub(rf"(?i)(?<!\w){re.escape(typed)}(?!\w)", word, rewritten)
         left = tuple(word for word in unknown if word not in corrected)
-        changed = rewritten if corrected or synonyms or excluded or rewritten != text else text
-        return Understanding(changed, corrected, alternatives, synonyms, tuple(excluded), left)
+        return Understanding(rewritten, corrected, alternatives, synonyms, tuple(excluded), left)
 
     def _split(self, words: Sequence[str]) -> tuple[list[str], list[str]]:
         """Return the words that are searched for, and the terms that are excluded."""

@@ -25,6 +25,7 @@ import threading
 import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ class WordIndex:
         self._database = database
         self._n_columns = n_columns
         self._n_texts = n_texts
-        self._weights: dict[tuple[str, tuple[int, ...]], float] = {}
+        self._weight = lru_cache(_MAX_CACHED_WEIGHTS)(self._weight_of)
         self._units = _Units()
         # One query at a time. Otherwise the thread that holds SQLite's lock could wait for Python's, in the progress
         # handler, while the thread that holds Python's waits for SQLite's.
@@ -68,13 +69,11 @@ class WordIndex:
         """Index texts: for each item a text, or None, per column."""
         database = _empty_database(n_columns)
         insert = f"INSERT INTO words (rowid, {_columns(n_columns)}) VALUES (?{', ?' * n_columns})"
-        n_texts = 0
-        for position, row in enumerate(texts):
-            database.execute(insert, (position, *(_storable(text) for text in row)))
-            n_texts += 1
+        rows = ((position, *map(_storable, row)) for position, row in enumerate(texts))
+        n_texts = database.executemany(insert, rows).rowcount
         database.execute("INSERT INTO words (words) VALUES ('optimize')")
         database.commit()
-        return cls(database, n_columns, n_texts)
+        return cls(database, n_columns, max(n_texts, 0))
 
     def __len__(self) -> int:
         return self._n_texts
@@ -104,23 +103,13 @@ class WordIndex:
 
     def contains(self, phrase: str) -> bool:
         """Return whether a text has these words in this order."""
-        found = (
-            self._ask("SELECT 1 FROM words WHERE words MATCH ? LIMIT 1", (_quoted(phrase),)) if tokens(phrase) else []
-        )
-        return bool(found)
+        statement = "SELECT 1 FROM words WHERE words MATCH ? LIMIT 1"
+        return bool(tokens(phrase) and self._ask(statement, (_quoted(phrase),)))
 
-    def _weight(self, word: str, columns: tuple[int, ...]) -> float:
+    def _weight_of(self, word: str, columns: tuple[int, ...]) -> float:
         """Return the inverse document frequency of a word, as BM25 defines it."""
-        key = word, columns
-        weight = self._weights.get(key)
-        if weight is None:
-            match = _match(_quoted(word), columns)
-            ((n,),) = self._ask("SELECT count(*) FROM words WHERE words MATCH ?", (match,))
-            weight = math.log((max(len(self), n) - n + 0.5) / (n + 0.5))
-            if len(self._weights) >= _MAX_CACHED_WEIGHTS:
-                self._weights.clear()
-            self._weights[key] = weight
-        return weight
+        ((n,),) = self._ask("SELECT count(*) FROM words WHERE words MATCH ?", (_match(_quoted(word), columns),))
+        return math.log((max(len(self), n) - n + 0.5) / (n + 0.5))
 
     def _ask(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query; raise sqlite3.OperationalError if a file makes it take too many steps."""
@@ -138,22 +127,15 @@ class WordIndex:
     def write(self, path: Path, state: str) -> None:
         """Write the file atomically, with the state of the index that it was derived from."""
         content = self._database.serialize()
-        header = {
-            "format": _FORMAT,
-            "state": state,
-            "columns": self._n_columns,
-            "sha256": hashlib.sha256(content).hexdigest(),
-        }
+        header = {"format": _FORMAT, "state": state, "columns": self._n_columns, "sha256": _sha256(content)}
         replace_file(path, [_encode_header(header), b"\n", content])
 
     @classmethod
     def read(cls, path: Path, state: str, n_columns: int, n_texts: int) -> WordIndex | None:
         """Read a file; return None if it is missing, damaged, forged or derived from another state of the index."""
-        with suppress(OSError, _InvalidFileError, KeyError, *_FAILURES):
+        with suppress(OSError, StorageError, KeyError, *_FAILURES):
             header, content = _read_file(path)
-            if header["state"] != state or header["columns"] != n_columns:
-                return None
-            if header["sha256"] != hashlib.sha256(content).hexdigest():
+            if (header["state"], header["columns"], header["sha256"]) != (state, n_columns, _sha256(content)):
                 return None
             database = sqlite3.connect(":memory:", check_same_thread=False)
             database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(len(content), _MAX_STEPS))
@@ -162,12 +144,12 @@ class WordIndex:
             database.deserialize(content)
             for setting in ("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON"):
                 database.execute(f"PRAGMA {setting}")
-            if words._ask(_SCHEMA) != _empty_database(n_columns).execute(_SCHEMA).fetchall():
-                return None
-            if not all(_is_segment_list(block) for (block,) in words._ask(_SEGMENT_LIST)):
-                return None
-            # The condition has rows counted one by one, so that the limit applies.
-            if words._ask("SELECT count(*) FROM words_docsize WHERE id >= 0") == [(n_texts,)]:
+            if (
+                words._ask(_SCHEMA) == _empty_database(n_columns).execute(_SCHEMA).fetchall()
+                and all(_is_segment_list(block) for (block,) in words._ask(_SEGMENT_LIST))
+                # The condition has rows counted one by one, so that the limit applies.
+                and words._ask("SELECT count(*) FROM words_docsize WHERE id >= 0") == [(n_texts,)]
+            ):
                 return words
         return None
 
@@ -247,25 +229,22 @@ class WordIndexFile:
     def _path(self) -> Path:
         return self.folder / WORDS_FILE
 
-    def current(self) -> WordIndex:
+    def current(self, *, rebuild: bool = False) -> WordIndex:
         """Return the word index of all items, read from the file or rebuilt if the collection has changed."""
         state = self._index.state or ""
-        if self._loaded is None or self._loaded[0] != state:
-            self._loaded = state, self._read(state) or self._build()
+        if rebuild or self._loaded is None or self._loaded[0] != state:
+            # An index in memory has no state, and no file.
+            is_stored = state and not rebuild
+            size = len(self.modalities), len(self._index)
+            self._loaded = state, (is_stored and WordIndex.read(self._path, state, *size)) or self._build()
         return self._loaded[1]
-
-    def _read(self, state: str) -> WordIndex | None:
-        # An index in memory has no state, and no file.
-        return WordIndex.read(self._path, state, len(self.modalities), len(self._index)) if state else None
 
     def coverage(self, text: str, columns: Sequence[int] | None = None) -> Floats:
         """Return `WordIndex.coverage` of all items."""
-        words = self.current()
         try:
-            return words.coverage(text, columns)
+            return self.current().coverage(text, columns)
         except _FAILURES:  # the file is damaged, although its checksum matches
-            self._loaded = self._index.state or "", self._build()
-            return self._loaded[1].coverage(text, columns)
+            return self.current(rebuild=True).coverage(text, columns)
 
     def contains(self, phrase: str) -> bool:
         """Return `WordIndex.contains` of all items; False if the words of a database are not loaded yet."""
@@ -274,8 +253,7 @@ class WordIndexFile:
         try:
             return self.current().contains(phrase)
         except _FAILURES:
-            self._loaded = self._index.state or "", self._build()
-            return self._loaded[1].contains(phrase)
+            return self.current(rebuild=True).contains(phrase)
 
     def positions(self) -> Integers:
         """Return the position in the collection's index of each row of the word index."""
@@ -304,7 +282,7 @@ class WordIndexFile:
                 self.current().write(self._path, self._index.state or "")
 
     def _state_of_file(self) -> object:
-        with suppress(OSError, _InvalidFileError), open_regular(self._path) as file:
+        with suppress(OSError, StorageError), open_regular(self._path) as file:
             return _decode_header(file.readline(_MAX_HEADER_BYTES)).get("state")
         return None
 
@@ -312,11 +290,11 @@ class WordIndexFile:
         """Check every byte of the file, if it exists."""
         try:
             header, content = _read_file(self._path)
-            if header["sha256"] == hashlib.sha256(content).hexdigest():
+            if header["sha256"] == _sha256(content):
                 return
         except FileNotFoundError:
             return
-        except (OSError, _InvalidFileError, KeyError):
+        except (OSError, StorageError, KeyError):
             pass
         raise StorageError(f"{self._path} is damaged: its checksum does not match; delete it, and it will be rebuilt")
 
@@ -326,21 +304,20 @@ def _read_file(path: Path) -> tuple[dict[str, Any], bytes]:
     return _decode_header(header), content
 
 
-class _InvalidFileError(Exception):
-    """The header of a file is damaged."""
-
-
 def _decode_header(line: bytes) -> dict[str, Any]:
     """Return the header in the first line of a file; only the canonical encoding is accepted."""
-    try:
+    header = None
+    with suppress(ValueError, RecursionError):
         header = json.loads(line) if len(line) < _MAX_HEADER_BYTES else None
-    except (ValueError, RecursionError):
-        raise _InvalidFileError from None
-    if not isinstance(header, dict) or header.get("format") != _FORMAT:
-        raise _InvalidFileError
-    if _encode_header({name: value for name, value in header.items() if name != "checksum"}) != line.rstrip(b"\n"):
-        raise _InvalidFileError
-    return header
+    if isinstance(header, dict) and header.get("format") == _FORMAT:
+        content = {name: value for name, value in header.items() if name != "checksum"}
+        if _encode_header(content) == line.rstrip(b"\n"):
+            return header
+    raise StorageError("the header is damaged")
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _encode_header(header: dict[str, Any]) -> bytes:

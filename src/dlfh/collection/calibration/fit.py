@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,12 +24,14 @@ from dlfh.collection.calibration.model import (
     LABEL_RANKINGS,
     RANKINGS,
     Calibration,
+    CalibrationReport,
     Fit,
     Pattern,
     label_evidence,
     patterns,
     probability_of_no_label,
     query_values,
+    relevance,
     word_evidence,
 )
 from dlfh.collection.calibration.pairs import (
@@ -38,7 +41,6 @@ from dlfh.collection.calibration.pairs import (
     mean_average_precision,
     reciprocal_rank,
 )
-from dlfh.collection.calibration.report import CalibrationReport, relevance
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_codes import ItemVectors, Training
 from dlfh.collection.understanding import label_words
@@ -46,6 +48,9 @@ from dlfh.collection.words import WordIndex, tokens, without_words
 from dlfh.datasets.items import Items
 from dlfh.features import BagOfWords
 from dlfh.features.text import ENGLISH_STOP_WORDS
+
+if TYPE_CHECKING:
+    from dlfh.collection.evaluation import HeldOut
 
 #: Word evidence of pairs, by the text modalities that are searched.
 WordEvidence = dict[tuple[str, ...], Floats]
@@ -79,12 +84,12 @@ class _Sample:
     """Labelled items that have every modality.
 
     codes, label_bytes: Learned codes and known labels of training items; hashed codes and suggested labels of held-out
-        ones. The model may have no label probabilities.
+        ones.
     """
 
     labels: list[list[str]]
     codes: dict[str, Codes]
-    label_bytes: Codes | None
+    label_bytes: Codes
     texts: dict[str, list[str]]
 
 
@@ -113,46 +118,29 @@ class _Queries:
     def match(self) -> Match:
         return "all" if self.texts else "any"
 
-    def take(self, rows: Integers) -> _Queries:
-        """Return some of the queries."""
-        probabilities = None if self.probabilities is None else self.probabilities[rows]
-        labels, texts = [self.labels[row] for row in rows], [self.texts[row] for row in rows]
-        explained = [self.explained[row] for row in rows]
-        masks = self.item[rows], self.is_half[rows], self.is_word[rows]
-        return _Queries(labels, self.projections[rows], probabilities, texts, explained, *masks)
-
 
 def calibrate(
-    encoder: Encoder,
-    queries: Items,
-    query_vectors: ItemVectors,
-    database: Items,
-    database_vectors: ItemVectors,
-    training: Training | None,
-    random_state: int = 0,
+    encoder: Encoder, parts: HeldOut, random_state: int = 0
 ) -> tuple[Calibration | None, list[CalibrationReport]]:
-    """Calibrate a fitted encoder with held-out items.
+    """Calibrate an encoder that is fitted to the database of the parts, with the queries, complete and labelled items.
 
-    queries, query_vectors: Held-out items, complete and labelled.
-    database, database_vectors, training: Training items, and the result of fitting the encoder to them.
     random_state: Random seed for sampling pairs.
     Returns: None if there are fewer than 10 held-out items.
     Returns: Cross-validated: each half of the queries is predicted by the coefficients of the other half.
     """
     rng = check_random_state(random_state)
-    rows = _draw(queries, query_vectors, encoder, None, _MAX_QUERIES, rng)
+    rows = _draw(parts.queries, parts.query_vectors, encoder, None, _MAX_QUERIES, rng)
     if len(rows) < _MIN_QUERIES:
         return None, []
-    held_out = _sample(encoder, queries, query_vectors, rows, None)
-    samples = {"hashed": held_out}
-    trained = _draw(database, database_vectors, encoder, training, _MAX_ITEMS, rng)
+    held_out = _sample(encoder, parts.queries, parts.query_vectors, rows, None)
+    samples, database = {"hashed": held_out}, (parts.database, parts.database_vectors)
+    trained = _draw(*database, encoder, parts.training, _MAX_ITEMS, rng)
     if len(trained):
-        samples["learned"] = _sample(encoder, database, database_vectors, trained, training)
-    calibration, reports = Calibration(), list[CalibrationReport]()
-    encoder.calibration_ = replace(calibration, label_words=_label_words(encoder, database, database_vectors))
-    calibration = encoder.calibration_
+        samples["learned"] = _sample(encoder, *database, trained, parts.training)
+    calibration = encoder.calibration_ = Calibration(label_words=_label_words(encoder, *database))
+    reports: list[CalibrationReport] = []
     for name in held_out.codes:
-        asked = _queries(encoder, name, query_vectors.take(name, rows), samples, rng)
+        asked = _queries(encoder, name, parts.query_vectors.take(name, rows), samples, rng)
         reports += _calibrate_queries(encoder, name, asked, samples, calibration, rng)
     return calibration, reports
 
@@ -259,53 +247,47 @@ def _draw(
 
 
 def _sample(encoder: Encoder, items: Items, vectors: ItemVectors, rows: Integers, training: Training | None) -> _Sample:
-    codes, texts, suggested = {}, {}, {}
-    labels = items.take(rows).labels or []
-    for name in encoder.modalities_:
-        if training is None:
-            codes[name] = encoder.model_.encode(name, vectors.take(name, rows))
-        else:
-            codes[name] = encoder.codes_[name][np.searchsorted(training.items, rows)]
-        if encoder.featurizers_[name].takes == "texts":
-            texts[name] = [items.modalities[name][row] for row in rows]
-    label_bytes = None
-    if encoder.label_model is not None:
-        label_bytes = encoder.label_model.encode(encoder.label_rows(labels)[0])
-        if training is None:
-            for name in encoder.searchable_modalities():
-                probabilities = encoder.label_probabilities(name, vectors.take(name, rows))
-                suggested[name] = encoder.label_model.encode(probabilities)
-            label_bytes = encoder.combine_labels(suggested, dict.fromkeys(suggested, np.ones(len(rows), bool)))
+    names, labels, model = encoder.modalities_, items.take(rows).labels or [], encoder.label_model
+    are_texts = [name for name in names if encoder.featurizers_[name].takes == "texts"]
+    texts = {name: [items.modalities[name][row] for row in rows] for name in are_texts}
+    if training is not None:
+        places = np.searchsorted(training.items, rows)
+        codes = {name: encoder.codes_[name][places] for name in names}
+    else:
+        codes = {name: encoder.model_.encode(name, vectors.take(name, rows)) for name in names}
+    label_bytes, _ = encoder.known_labels(labels)
+    if training is None and model is not None:
+        matrices = {name: vectors.take(name, rows) for name in encoder.searchable_modalities()}
+        suggested = {name: model.encode(encoder.label_probabilities(name, each)) for name, each in matrices.items()}
+        label_bytes = encoder.combine_labels(suggested, dict.fromkeys(suggested, np.ones(len(rows), bool)))
     return _Sample(labels, codes, label_bytes, texts)
 
 
 def _as_learned(encoder: Encoder, items: _Sample) -> _Sample | None:
     """Return held-out items as if they had been trained with; None if the method has no codes for labels."""
     codes, has_code = encoder.codes_of_labels(items.labels, len(items.labels))
-    if not has_code.all():
-        return None
-    known = None if encoder.label_model is None else encoder.label_model.encode(encoder.label_rows(items.labels)[0])
-    return replace(items, codes=codes, label_bytes=known)
+    known, _ = encoder.known_labels(items.labels)
+    return replace(items, codes=codes, label_bytes=known) if has_code.all() else None
 
 
 def _queries(
     encoder: Encoder, name: str, vectors: Features, samples: Mapping[str, _Sample], rng: np.random.Generator
 ) -> _Queries:
     """Return the queries of a modality, given the vectors of the held-out items."""
-    held_out, model = samples["hashed"], encoder.label_model
+    held_out, has_labels = samples["hashed"], encoder.label_model is not None
     n = len(held_out.labels)
     if name not in held_out.texts:
         projections = encoder.project_vectors(name, vectors)
-        probabilities = None if model is None else encoder.label_probabilities(name, vectors)
-        masks = np.zeros(n, bool), np.zeros(n, bool)
-        return _Queries(held_out.labels, projections, probabilities, [], [], np.arange(n), *masks)
+        probabilities = encoder.label_probabilities(name, vectors) if has_labels else None
+        no = np.zeros(n, bool)
+        return _Queries(held_out.labels, projections, probabilities, [], [], np.arange(n), no, no)
     whole, named = held_out.texts[name], [*_named_labels(encoder, samples, rng)]
-    words = [] if model is None else _other_words(encoder, name, whole, rng)
-    texts = [*whole, *(_half(text, rng) for text in whole), *(" ".join(each).replace("_", " ") for each in named)]
-    texts += words
+    words = _other_words(encoder, name, whole, rng) if has_labels else []
+    halves = [_half(text, rng) for text in whole]
+    texts = [*whole, *halves, *(" ".join(each).replace("_", " ") for each in named), *words]
     matrix = encoder.featurize(name, texts)
     probabilities, explained = None, [frozenset[str]()] * len(texts)
-    if model is not None:
+    if has_labels:
         probabilities, asked = encoder.label_queries(name, texts, matrix)
         explained = [each.words for each in asked]
     item = np.concatenate([np.arange(n), np.arange(n), np.full(len(named) + len(words), -1)])
@@ -383,24 +365,22 @@ def _half(text: str, rng: np.random.Generator) -> str:
 
 
 def _evidence(
-    encoder: Encoder, queries: _Queries, ranking: str, items: _Sample
-) -> tuple[dict[str, Floats], tuple[Floats, ...]]:
-    """Return similarities and labels of `Pairs`, for all pairs of queries and items."""
+    encoder: Encoder, queries: _Queries, rows: Integers, ranking: str, items: _Sample
+) -> tuple[dict[str, Floats], tuple[Floats, ...], Floats | None]:
+    """Return similarities, labels and none of `Pairs`, for all pairs of some queries and items."""
     n_bits, model = encoder.n_bits, encoder.label_model
-    values = query_values(queries.projections, ranking).astype(np.float64)
+    values = query_values(queries.projections[rows], ranking).astype(np.float64)
     similarities = {
         name: values @ unpack(code, n_bits).T.astype(np.float64) / n_bits for name, code in items.codes.items()
     }
-    if ranking not in LABEL_RANKINGS or model is None:
-        return similarities, ()
+    if ranking not in LABEL_RANKINGS or model is None or queries.probabilities is None:
+        return similarities, (), None
     match: Match = "all" if ranking == "all" else "any"
-    assert queries.probabilities is not None
-    assert items.label_bytes is not None
-    scores = np.zeros((len(queries.labels), len(items.labels)))
-    for row, tables in enumerate(model.tables(queries.probabilities, match)):
-        scores[row] = np.take_along_axis(tables, items.label_bytes.T.astype(np.int64), axis=1).sum(axis=0)
-    none = probability_of_no_label(model, queries.probabilities, match)[:, None]
-    return similarities, (label_evidence(scores, match, none, exclusive=model.exclusive),)
+    probabilities, places = queries.probabilities[rows], items.label_bytes.T.astype(np.int64)
+    tables = model.tables(probabilities, match)
+    scores = np.stack([np.take_along_axis(table, places, axis=1).sum(axis=0) for table in tables]).astype(np.float64)
+    none = probability_of_no_label(model, probabilities, match)[:, None]
+    return similarities, (label_evidence(scores, match, none, exclusive=model.exclusive),), none
 
 
 def _pairs(
@@ -423,15 +403,12 @@ def _pairs(
         counted[rows, queries.item[rows]] = False
     for row in np.flatnonzero(queries.is_word):
         relevant[row] = words[max(words, key=len)][row] > 0
-    similarities, labels = _evidence(encoder, queries, ranking, items)
-    none = None
-    if labels and queries.probabilities is not None and encoder.label_model is not None:
-        none = probability_of_no_label(encoder.label_model, queries.probabilities, queries.match)[:, None]
+    similarities, labels, none = _evidence(encoder, queries, np.arange(len(relevant)), ranking, items)
     pairs = Pairs(similarities, words, relevant, counted, None, labels, none)
     if not queries.texts or known_items is None:
         return pairs
     rows = np.flatnonzero(queries.is_half)
-    similarities, labels = _evidence(encoder, queries.take(rows), ranking, known_items)
+    similarities, labels, none = _evidence(encoder, queries, rows, ranking, known_items)
     every = np.ones((len(rows), 1), bool)
     known = Pairs(
         {name: values.diagonal()[:, None] for name, values in similarities.items()},
@@ -440,7 +417,7 @@ def _pairs(
         every,
         None,
         tuple(values.diagonal()[:, None] for values in labels),
-        None if none is None else none[rows],
+        none,
     )
     return replace(pairs, known_item=known)
 

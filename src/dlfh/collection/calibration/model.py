@@ -2,9 +2,10 @@
 
 An item is relevant to a text if it has every label of the text, and to an image or a vector if it shares a label. Its
 log-odds are a logistic regression on the evidence of its label probabilities, the similarity of its codes, one for each
-modality searched, and its word evidence. Each evidence pattern (learned or hashed codes, the
-modalities that an item has, with or without words) has its own regression, fitted to pairs of held-out items. Weights
-are non-negative, so a nearer code never makes an item less probable. All items are thereby ranked on one scale.
+modality searched, and its word evidence. Each evidence pattern (learned or hashed codes, the modalities that an item
+has, with or without words) has its own regression, fitted to pairs of held-out items. Weights are non-negative, so a
+nearer code never makes an item less probable. All items are thereby ranked on one scale. A report says how well the
+probabilities agree with the relevance of items.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dlfh._arrays import Array, Floats, Singles
+from dlfh._arrays import Array, Floats, Mask, Singles
+from dlfh._labels import LabelSets
 from dlfh._probabilities.model import LabelModel
 from dlfh._probabilities.scores import Match, probability_of
 
@@ -33,6 +35,8 @@ _MAX_MODALITIES_IN_SUBSETS = 4
 _DEFAULT_CODE_WEIGHT, _DEFAULT_WORD_WEIGHT, _DEFAULT_BIAS = 8.0, 4.0, -4.0
 #: Range of probabilities of labels: queries are not understood better than this.
 _SMALLEST = 0.01
+#: Number of items of a result that people read.
+_N_READ = 10
 
 
 class Pattern(NamedTuple):
@@ -205,3 +209,64 @@ class Calibration:
 
 def _is_coefficient(value: Any) -> bool:
     return isinstance(value, (int, float)) and abs(value) < 1e6
+
+
+@dataclass(frozen=True)
+class CalibrationReport:
+    """Agreement of predicted probabilities with the observed share of relevant items.
+
+    query: Modality of the queries.
+    codes: Kind of the items' codes.
+    n_pairs: Number of pairs of a query and an item.
+    calibration_error: Expected calibration error: mean absolute difference between the predicted probability and the
+        share of relevant pairs, over bins of equal width.
+    first_ten: The same for the first ten items of each query alone, which people read.
+    brier: Brier score: mean squared difference between probability and relevance.
+    share: Share of relevant pairs. Predicting it for every pair has a Brier score of ``share * (1 - share)``.
+    """
+
+    query: str
+    codes: str
+    n_pairs: int
+    calibration_error: float
+    first_ten: float
+    brier: float
+    share: float
+
+    @classmethod
+    def from_results(
+        cls, query: str, codes: str, log_odds: Sequence[Floats], relevant: Sequence[Mask]
+    ) -> CalibrationReport:
+        """Compare predicted log-odds of the items of each query, minus infinity for those to ignore, with relevance."""
+        found = [np.flatnonzero(np.isfinite(values)) for values in log_odds]
+        ranked = [rows[np.argsort(-log_odds[q][rows], kind="stable")] for q, rows in enumerate(found)]
+        predicted, true = (
+            np.concatenate([np.empty(0), *(values[q][rows] for q, rows in enumerate(ranked))])
+            for values in (log_odds, relevant)
+        )
+        first = np.concatenate([np.empty(0, bool), *(np.arange(len(rows)) < _N_READ for rows in ranked)])
+        probabilities, mask = probability(predicted), true.astype(bool)
+        brier = float(np.mean((probabilities - mask) ** 2)) if len(mask) else 0.0
+        share = float(mask.mean()) if len(mask) else 0.0
+        error = expected_calibration_error(probabilities, mask)
+        first_ten = expected_calibration_error(probabilities[first], mask[first])
+        return cls(query, codes, len(mask), error, first_ten, brier, share)
+
+
+def expected_calibration_error(probabilities: Floats, relevant: Mask, n_bins: int = 15) -> float:
+    """Return the expected calibration error over bins of equal width."""
+    if not len(relevant):
+        return 0.0
+    bins = np.minimum((probabilities * n_bins).astype(np.int64), n_bins - 1)
+    gaps = np.bincount(bins, probabilities, n_bins) - np.bincount(bins, relevant, n_bins)
+    return round(float(np.abs(gaps).sum() / len(relevant)), 12)
+
+
+def relevance(queries: Sequence[Sequence[str]], items: Sequence[Sequence[str]], match: Match) -> Mask:
+    """Return whether each item has any label, or all labels, of each query, shape (queries, items)."""
+    sets = LabelSets.from_labels([*queries, *items])
+    rows = sets.rows()[sets.set_of_point]
+    shared = (rows[: len(queries)] @ rows[len(queries) :].T).toarray()
+    n_labels = np.asarray(rows[: len(queries)].sum(axis=1)).reshape(-1, 1)
+    relevant: Mask = (shared > 0) & (shared >= (n_labels if match == "all" else 1))
+    return relevant

@@ -119,17 +119,16 @@ def mean_average_precision(
     fits: Mapping[Pattern, Fit], pairs: Mapping[str, Pairs], modalities: tuple[str, ...], words: bool
 ) -> float:
     """Return the MAP of a search, averaged over the kinds of codes."""
-    return float(np.mean([_map(fits, pairs[kind], Pattern(kind, modalities, words)) for kind in pairs]))
-
-
-def _map(fits: Mapping[Pattern, Fit], pairs: Pairs, pattern: Pattern) -> float:
-    scores = pairs.log_odds(pattern, fits[pattern])
-    scores[~pairs.counted] = -np.inf
-    order = np.argsort(-scores, axis=1, kind="stable")
-    relevant = np.take_along_axis(pairs.relevant & pairs.counted, order, axis=1)
-    precision = np.cumsum(relevant, axis=1) / np.arange(1, relevant.shape[1] + 1)
-    n = relevant.sum(axis=1)
-    return float(((precision * relevant).sum(axis=1)[n > 0] / n[n > 0]).mean()) if n.any() else 0.0
+    values = []
+    for kind, of_kind in pairs.items():
+        pattern = Pattern(kind, modalities, words)
+        scores = np.where(of_kind.counted, of_kind.log_odds(pattern, fits[pattern]), -np.inf)
+        order = np.argsort(-scores, axis=1, kind="stable")
+        relevant = np.take_along_axis(of_kind.relevant & of_kind.counted, order, axis=1)
+        precision = np.cumsum(relevant, axis=1) / np.arange(1, relevant.shape[1] + 1)
+        n = relevant.sum(axis=1)
+        values.append(((precision * relevant).sum(axis=1)[n > 0] / n[n > 0]).mean() if n.any() else 0.0)
+    return float(np.mean(values))
 
 
 def reciprocal_rank(fits: Mapping[Pattern, Fit], searched: Mapping[str, Pairs]) -> float:
