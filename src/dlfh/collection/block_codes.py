@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dlfh._persistence.files import create_folder, read_regular, remove_leftovers, replace_file, try_lock
-from dlfh._progress import Advance, progress
-from dlfh.blocks.base import Blocks, BlockValues
+from dlfh._progress import progress
+from dlfh.blocks.base import Blocks
 from dlfh.blocks.dask import connect
 from dlfh.datasets.arrow import write_parquet
 from dlfh.errors import InputError
@@ -97,9 +97,15 @@ def encode_blocks(
         with progress(show_progress) as bar:
             advance = bar.counter("blocks", len(missing))
             if cluster is None:
-                _write_in_process(job, missing, advance)
+                for number, blocks in first.read_ahead(*others, numbers=missing):
+                    job.write(number, blocks)
+                    advance()
             else:
-                _write_on_cluster(job, missing, distribute, advance)
+                shared = distribute([job])
+                for start in range(0, len(missing), _BATCH):
+                    group = missing[start : start + _BATCH]
+                    distribute(group).map(_read_and_write, shared).results()
+                    advance(len(group))
     return Encoded(first.shape[0], first.n_blocks, first.n_blocks - len(missing))
 
 
@@ -131,23 +137,6 @@ def _locked(folder: Path) -> Iterator[None]:
             if not any(folder.glob(_PARTS)):
                 (folder / _DESCRIPTION).unlink(missing_ok=True)
             (folder / _LOCK).unlink(missing_ok=True)
-
-
-def _write_in_process(job: _Job, missing: list[int], advance: Advance) -> None:
-    first, *others = job.features.values()
-    for number, blocks in first.read_ahead(*others, numbers=missing):
-        job.write(number, blocks)
-        advance()
-
-
-def _write_on_cluster(
-    job: _Job, missing: list[int], distribute: Callable[[Sequence[Any]], BlockValues], advance: Advance
-) -> None:
-    shared = distribute([job])
-    for start in range(0, len(missing), _BATCH):
-        group = missing[start : start + _BATCH]
-        distribute(group).map(_read_and_write, shared).results()
-        advance(len(group))
 
 
 def _read_and_write(number: int, job: _Job) -> int:

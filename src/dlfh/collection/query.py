@@ -283,21 +283,18 @@ class SearchResult(Sequence[ResultItem]):
         hidden : sequence of str
             Modalities whose texts are omitted, such as paths of images.
         """
-        columns: list[tuple[str, list[Any]]] = [("", [item.rank for item in self.items]), ("id", self.ids)]
-        about: list[tuple[str, list[Any]]] = [
-            ("probability", [item.percentage for item in self.items]),
-            ("labels", [", ".join(item.labels) for item in self.items]),
-            ("text", [item.text(hidden) for item in self.items]),
-        ]
-        columns += [column for column in about if any(column[1])]
+        columns: dict[str, list[Any]] = {"": [item.rank for item in self.items], "id": self.ids}
+        about: dict[str, list[Any]] = {
+            "probability": [item.percentage for item in self.items],
+            "labels": [", ".join(item.labels) for item in self.items],
+            "text": [item.text(hidden) for item in self.items],
+        }
+        columns |= {name: column for name, column in about.items() if any(column)}
         if details:
-            columns += [
-                ("equal", [item.n_equal or "" for item in self.items]),
-                ("Hamming distance", [item.hamming_distance for item in self.items]),
-                ("code", ["learned" if item.learned else "hashed" for item in self.items]),
-            ]
-        names, values = zip(*columns, strict=True)
-        return [*names], [*map(list, zip(*values, strict=True))]
+            columns["equal"] = [item.n_equal or "" for item in self.items]
+            columns["Hamming distance"] = [item.hamming_distance for item in self.items]
+            columns["code"] = ["learned" if item.learned else "hashed" for item in self.items]
+        return [*columns], [*map(list, zip(*columns.values(), strict=True))]
 
     def to_html(self, *, details: bool = False) -> str:
         """Return the table as HTML; parameters as for `table`."""

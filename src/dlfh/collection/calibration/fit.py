@@ -348,11 +348,12 @@ def _word_evidence(
     columns = ([text for sample in samples.values() for text in sample.texts[name]] for name in texts)
     words = WordIndex.build(zip(*columns, strict=True), len(texts))
     ends = np.cumsum([len(sample.labels) for sample in samples.values()])[:-1]
+    asked = queries.texts
+    if ignore:
+        asked = [without_words(*each) for each in zip(queries.texts, queries.explained, strict=True)]
     for names in dict.fromkeys(pattern.modalities for pattern in patterns(texts, texts) if pattern.modalities):
         places = [texts.index(name) for name in names]
-        asked = [without_words(*each) for each in zip(queries.texts, queries.explained, strict=True)]
-        coverage = [words.coverage(text, places) for text in (asked if ignore else queries.texts)]
-        found = word_evidence(np.stack(coverage))
+        found = word_evidence(np.stack([words.coverage(text, places) for text in asked]))
         for kind, part in zip(samples, np.split(found, ends, axis=1), strict=True):
             evidence[kind][names] = part
     return evidence
