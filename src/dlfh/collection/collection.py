@@ -22,7 +22,6 @@ from dlfh.collection.folder import (
     read_card,
     read_locations,
     record_location,
-    write_address,
     write_card,
 )
 from dlfh.collection.item_codes import column_names, public_item
@@ -134,10 +133,7 @@ class Collection:
             index = Index.create(building / "index" if address is None else address, encoder.n_bits, columns)
             with cls(encoder, index, path) as collection:
                 try:
-                    if index.address is not None:
-                        write_address(building, index.address)
-                    assert index.identity is not None
-                    write_card(building, config_checksum(read_model(building / "model")[0]), index.identity)
+                    write_card(building, index)
                     if encoder.image_modalities():
                         record_location(building, path)
                     yield collection, building

@@ -23,7 +23,7 @@ from dlfh._persistence.files import (
     try_lock,
     version_problem,
 )
-from dlfh._persistence.model_folder import holds_model
+from dlfh._persistence.model_folder import config_checksum, holds_model, read_model
 from dlfh.errors import InputError, ModelError, StorageError
 from dlfh.index import Index
 from dlfh.index.engines.address import ENGINES, is_address, parse_address
@@ -67,9 +67,15 @@ def _refuse_address(folder: str | os.PathLike[str]) -> None:
         )
 
 
-def write_card(folder: Path, model: str, index: str) -> None:
-    """Write the card that marks a collection, with the checksum of its model and the identity of its index."""
-    replace_file(folder / _CARD, [_encode(model, index)])
+def write_card(folder: Path, index: Index) -> None:
+    """Write the card of a collection, with its model's checksum and its index's identity, and the address of its items.
+
+    The address has no secrets; there is none if the items are in the folder.
+    """
+    if index.address is not None:
+        replace_file(folder / _ITEMS, [json.dumps({"items": index.address}, indent=2).encode()])
+    model = config_checksum(read_model(folder / "model")[0])
+    replace_file(folder / _CARD, [_encode(model, index.identity)])
 
 
 def _encode(model: object, index: object) -> bytes:
@@ -100,11 +106,6 @@ def read_card(folder: Path) -> dict[str, Any]:
     if content != _encode(card.get("model"), card.get("index")):
         raise ModelError(f"collection {folder} is damaged: {_CARD} was altered")
     return card
-
-
-def write_address(folder: Path, address: str) -> None:
-    """Write the address of the items, without secrets, if they are stored in a database."""
-    replace_file(folder / _ITEMS, [json.dumps({"items": address}, indent=2).encode()])
 
 
 def open_items(folder: Path, *, writable: bool = False, address: str | None = None) -> Index:

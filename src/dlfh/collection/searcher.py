@@ -169,9 +169,8 @@ class Searcher:
         encoder = self.encoder
         texts = [encoder.featurizers_[name] for name in encoder.text_modalities()]
         words = {word for each in texts if isinstance(each, BagOfWords) for word in each.vocabulary_}
-        names = LabelNames([], {})
-        if encoder.label_model is not None:
-            names = LabelNames([str(name) for name in encoder.label_model.names or ()], {})
+        labels = () if encoder.label_model is None else encoder.label_model.names or ()
+        names = LabelNames([*map(str, labels)], {})
         return QueryReader(
             frozenset(words | names.words), self.words.contains, names.name_length, read_synonyms(self.words.folder)
         )
