@@ -167,12 +167,8 @@ class QueryReader:
         return word in self.words or singular(word) in self._singulars or self.is_known(word)
 
     @functools.cached_property
-    def _singulars(self) -> dict[str, str]:
-        """Words in the singular, and the shortest word of each."""
-        found: dict[str, str] = {}
-        for word in sorted(self.words, key=lambda word: (len(word), word)):
-            found.setdefault(singular(word), word)
-        return found
+    def _singulars(self) -> frozenset[str]:
+        return frozenset(map(singular, self.words))
 
     @functools.cached_property
     def _candidates(self) -> list[str]:
