@@ -265,12 +265,8 @@ def _to_columns(name: str, array: Any) -> dict[str, Any]:
             f"{name}.{part}": pyarrow.LargeListArray.from_arrays(starts, pyarrow.array(values))
             for part, values in (("columns", array.indices), ("values", array.data))
         }
-    if (
-        array.ndim not in (1, 2)
-        or 0 in array.shape[1:]
-        or array.dtype.kind == "c"
-        or (array.ndim == 2 and array.dtype.kind == "U")
-    ):
+    is_column = array.ndim == 1 or (array.ndim == 2 and array.shape[1] and array.dtype.kind != "U")
+    if not is_column or array.dtype.kind == "c":
         raise InputError(f"array {name!r} cannot be a table column: shape {array.shape}, type {array.dtype}")
     flat = pyarrow.array(np.ascontiguousarray(array).ravel())
     return {name: flat if array.ndim == 1 else pyarrow.FixedSizeListArray.from_arrays(flat, array.shape[1])}

@@ -95,8 +95,12 @@ def make_like(name: str, n_points: int | None = None, *, random_state: int | Non
     image = _images(rng, sets, set_of_point, description.widths["image"], _NOISE)
     if description.labels_per_point == 1:
         topics = _images(rng, sets, set_of_point, description.widths["text"], _NOISE)
-        modalities = {"image": _histograms(image), "text": _proportions(topics)}
-        data = Paired(modalities, labels.indices.astype(np.int64) + 1)
+        # Images are histograms with some empty bins, texts proportions of topics.
+        counts = np.maximum(image + 1, 0)
+        histograms = counts / np.maximum(counts.sum(axis=1, keepdims=True), np.float32(1e-6))
+        weights = np.exp(topics - topics.max(axis=1, keepdims=True))
+        proportions = weights / weights.sum(axis=1, keepdims=True)
+        data = Paired({"image": histograms, "text": proportions}, labels.indices.astype(np.int64) + 1)
     else:
         text = _texts(rng, labels, description.widths["text"], description.words_per_text)
         data = Paired({"image": image, "text": text}, labels)
@@ -140,17 +144,6 @@ def _texts(rng: np.random.Generator, labels: sp.csr_array, n_words: int, length:
     counts = sp.csr_array((np.ones(len(point), np.float32), (point, words)), shape=(n, n_words))
     counts.sum_duplicates()
     return counts
-
-
-def _histograms(values: Singles) -> Singles:
-    """Return non-negative shares that sum to 1, some of them 0."""
-    counts = np.maximum(values + 1, 0)
-    return counts / np.maximum(counts.sum(axis=1, keepdims=True), np.float32(1e-6))
-
-
-def _proportions(values: Singles) -> Singles:
-    weights = np.exp(values - values.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True)
 
 
 # ------------------------------------------------------------------------------------------------------- label sets

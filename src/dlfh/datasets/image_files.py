@@ -29,7 +29,9 @@ _N_TRIED, _MAX_FOLDERS, _MAX_ENTRIES = 20, 200, 5_000
 def images_in(folder: Path) -> tuple[list[Path], dict[Path, str]]:
     """Return the images in a folder and its subfolders, sorted, and the reason why others cannot be read."""
     files, unreadable = [], {}
-    reasons = unread_suffixes()
+    reasons = {suffix: f"{suffix} files are not read: convert it to PNG or JPEG" for suffix in _OTHER_SUFFIXES}
+    if not is_installed("pillow_heif"):
+        reasons |= dict.fromkeys(_HEIC_SUFFIXES, str(missing("pillow_heif", "reading HEIC images", "heic")))
     for path in sorted(folder.rglob("*")):
         suffix = path.suffix.lower()
         if suffix not in reasons and suffix not in IMAGE_SUFFIXES:
@@ -41,14 +43,6 @@ def images_in(folder: Path) -> tuple[list[Path], dict[Path, str]]:
         else:
             files.append(path)
     return files, unreadable
-
-
-def unread_suffixes() -> dict[str, str]:
-    """Return the suffixes of images that cannot be read, with the reason."""
-    reasons = {suffix: f"{suffix} files are not read: convert it to PNG or JPEG" for suffix in _OTHER_SUFFIXES}
-    if not is_installed("pillow_heif"):
-        reasons |= dict.fromkeys(_HEIC_SUFFIXES, str(missing("pillow_heif", "reading HEIC images", "heic")))
-    return reasons
 
 
 def find_image(folder: Path, written: str) -> Path | None:

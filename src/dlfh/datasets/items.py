@@ -171,40 +171,32 @@ def check_modality_names(names: Iterable[str]) -> None:
 
 def drop_unusable(items: Items) -> Items:
     """Drop items with an empty, invalid or repeated id and items without any modality, and record why."""
-    problems, keep = list(items.problems), []
-    problems_at: dict[str, list[Problem]] = {}
+    reasons_at: dict[str, list[str]] = {}
     for problem in items.problems:
-        problems_at.setdefault(problem.where, []).append(problem)
-    empty: set[str] = set()
+        reasons_at.setdefault(problem.where, []).append(problem.reason)
     lists = [values for values in items.modalities.values() if isinstance(values, list)]
     only_lists = len(lists) == len(items.modalities)
+    problems, keep, empty = list(items.problems), [], set()
     place_of_id: dict[str, str] = {}
     for row, (name, place) in enumerate(zip(items.ids, items.places, strict=True)):
         if not name:
-            problems.append(Problem(place, "item", "the id is empty"))
-        elif not _is_unicode(name):
-            problems.append(Problem(place.encode(errors="replace").decode(), "item", "the id is not valid Unicode"))
+            reason = "the id is empty"
+        elif name != name.encode(errors="ignore").decode():  # the name of a file in another encoding
+            reason, place = "the id is not valid Unicode", place.encode(errors="replace").decode()
         elif name in place_of_id:
-            problems.append(Problem(place, "item", f"duplicate id {name!r}, first used at {place_of_id[name]}"))
+            reason = f"duplicate id {name!r}, first used at {place_of_id[name]}"
         elif only_lists and all(values[row] is None for values in lists):
-            reasons = dict.fromkeys(problem.reason for problem in problems_at.get(place, []))
-            rest = "nothing else describes the item" if reasons else "nothing describes the item"
-            problems.append(Problem(place, "item", "; ".join([*reasons, rest])))
+            reasons = dict.fromkeys(reasons_at.get(place, []))
+            reason = "; ".join([*reasons, f"nothing {'else ' if reasons else ''}describes the item"])
             empty.add(place)
         else:
             keep.append(row)
             place_of_id[name] = place
+            continue
+        problems.append(Problem(place, "item", reason))
     # An item that lacks every modality is one problem, not one per modality.
     problems = [problem for problem in problems if problem.where not in empty or problem.skipped == "item"]
     if not keep:
         raise InputError("no usable items" + (f": {problems[0]}" if problems else ""))
     usable = items if len(keep) == len(items) else items.take(keep)
     return replace(usable, problems=problems)
-
-
-def _is_unicode(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:  # the name of a file in another encoding
-        return False
-    return True

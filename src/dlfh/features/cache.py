@@ -215,16 +215,11 @@ def _evict(database: sqlite3.Connection) -> None:
     """Delete the least recently used entries if the cache exceeds its size limit; SQLite reuses their space."""
     text = os.environ.get("DLFH_CACHE_BYTES", "")
     limit = int(text) if text.isdecimal() and len(text) < 20 else _MAX_BYTES
-    total = database.execute("SELECT coalesce(sum(length(vector) + 64), 0) FROM vectors").fetchone()[0]
-    if total <= limit:
-        return
-    surplus, evicted = total - _SHARE_KEPT * limit, []
-    for key, size in database.execute("SELECT key, length(vector) + 64 FROM vectors ORDER BY used"):
-        if surplus <= 0:
-            break
-        evicted.append((key,))
-        surplus -= size
-    database.executemany("DELETE FROM vectors WHERE key = ?", evicted)
+    (total,) = database.execute("SELECT coalesce(sum(length(vector) + 64), 0) FROM vectors").fetchone()
+    if total > limit:
+        sums = "SELECT key, sum(length(vector) + 64) OVER (ORDER BY used DESC, key) AS total FROM vectors"
+        evicted = f"SELECT key FROM ({sums}) WHERE total > ?"
+        database.execute(f"DELETE FROM vectors WHERE key IN ({evicted})", [_SHARE_KEPT * limit])
 
 
 def _checksum(key: bytes, content: bytes) -> int:
