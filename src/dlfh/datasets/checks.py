@@ -127,11 +127,15 @@ def _check_sizes(parts: dict[str, Part]) -> None:
         )
 
 
-def read_labels(parts: dict[str, Part]) -> dict[str, Any]:
-    """Return the labels of each part: a sparse indicator matrix, class ids, label names, or lists of label names."""
+def read_labels(parts: dict[str, Part]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the labels of each part, and a sentence for each variable that leaves points without a label.
+
+    The labels of all parts are sparse indicator matrices, class ids, label names, or lists of label names.
+    """
     labels = {name: _one_form(part) for name, part in parts.items()}
     (first_part, first), *_ = labels.items()
     called = parts[first_part].names["labels"]
+    n_empty: Counter[str] = Counter()
     for name, other in labels.items():
         other_called = parts[name].names["labels"]
         if _form(first) != _form(other):
@@ -145,7 +149,14 @@ def read_labels(parts: dict[str, Part]) -> dict[str, Any]:
                     f"{called} has class ids {low} to {high} but {other_called} has {other_low} to {other_high}: "
                     "one starts at 0, the other at 1"
                 )
-    return labels
+        if sp.issparse(other) or isinstance(other, list):
+            lengths = np.diff(other.indptr) if sp.issparse(other) else list(map(len, other))
+            n_empty[other_called] += len(lengths) - int(np.count_nonzero(lengths))
+    return labels, tuple(
+        f"{number} rows of {name} have no label, so no point counts as similar to them"
+        for name, number in n_empty.items()
+        if number
+    )
 
 
 def _one_form(part: Part) -> Any:
@@ -196,18 +207,3 @@ def departures(parts: dict[str, Part], description: Description) -> tuple[str, .
     if n_points != description.n_points:
         notes.append(f"the file has {n_points} points; {title} as published has {description.n_points}")
     return tuple(notes)
-
-
-def unlabelled(parts: dict[str, Part], labels: dict[str, Any]) -> tuple[str, ...]:
-    """Return a sentence for each label variable that leaves points without a label."""
-    empty: Counter[str] = Counter()
-    for name, values in labels.items():
-        if _form(values) == "indicator":
-            empty[parts[name].names["labels"]] += int((np.diff(values.indptr) == 0).sum())
-        elif _form(values) == "lists":
-            empty[parts[name].names["labels"]] += sum(not row for row in values)
-    return tuple(
-        f"{number} rows of {name} have no label, so no point counts as similar to them"
-        for name, number in empty.items()
-        if number
-    )

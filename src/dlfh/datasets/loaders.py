@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from dlfh._validation import check_choice, check_integer, check_random_state
 from dlfh.datasets.arrays import read_arrays
-from dlfh.datasets.checks import check_parts, departures, read_labels, unlabelled
+from dlfh.datasets.checks import check_parts, departures, read_labels
 from dlfh.datasets.descriptions import DATA_SETS, GENERATED, Description, canonical_name, describe
 from dlfh.datasets.generated import make_like
 from dlfh.datasets.icons import Icons, load_icons
@@ -180,8 +180,7 @@ def load_file(
         chosen = {part: _choose(points, modalities, description) for part, points in contents.parts.items()}
     with prefixed(culprit):
         check_parts(chosen, description, contents.ignored)
-        labels = read_labels(chosen)
-        without_labels = unlabelled(chosen, labels)
+        labels, without_labels = read_labels(chosen)
     parts = _points(chosen, labels)
     if draw is not None:
         parts = draw(parts)
