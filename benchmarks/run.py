@@ -37,9 +37,9 @@ from dlfh._mathematics.classifiers import LOGISTIC, Classifiers, Fit
 from dlfh._parallel import Workers
 from dlfh.codes import unpack
 from dlfh.datasets import Paired, make_paired
+from dlfh.hashing.feature_maps import fit_kernel
 from dlfh.hashing.kernel import KernelHash
 from dlfh.hashing.linear import LinearHash
-from dlfh.hashing.survey import fit_kernel
 from dlfh.metrics import evaluate
 
 NUS_WIDE_POINTS = 184_710

@@ -144,9 +144,10 @@ def raise_if_not_finite(features: Features, modality: str, row_numbers: Integers
         raise InputError(f"modality {modality!r} has NaN or infinity in row {number}")
 
 
-def raise_for_overflow(features: Features, modality: str) -> NoReturn:
-    """Explain a non-finite result: NaN or infinity in the data, or values too large or too small."""
-    raise_if_not_finite(features, modality)
+def raise_for_overflow(features: Features | None, modality: str) -> NoReturn:
+    """Explain a non-finite result: NaN or infinity in the data, if it is at hand, or values too large or too small."""
+    if features is not None:
+        raise_if_not_finite(features, modality)
     raise InputError(f"modality {modality!r} has values too large or too small to compute with; rescale it")
 
 

@@ -19,8 +19,8 @@ from dlfh._parallel import Workers
 from dlfh.codes import pack
 from dlfh.hashing import KernelLogistic, KernelRidge
 from dlfh.hashing.base import FitContext
+from dlfh.hashing.feature_maps import fit_kernel
 from dlfh.hashing.kernel import KernelHash
-from dlfh.hashing.survey import fit_kernel
 from tests.strategies import seeds
 
 

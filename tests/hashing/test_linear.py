@@ -16,7 +16,7 @@ from dlfh._parallel import Workers, blas_threads
 from dlfh.codes import pack, unpack
 from dlfh.hashing import LinearRidge
 from dlfh.hashing.base import FitContext
-from dlfh.hashing.linear import LinearHash
+from dlfh.hashing.linear import LinearHash, unit_rows
 from tests.strategies import seeds
 
 
@@ -169,3 +169,19 @@ def test_intercept_is_the_mean_code() -> None:
     np.testing.assert_allclose(targets.mean(), U.mean(axis=0))
     np.testing.assert_allclose(fit(rng.standard_normal((200, 4)), targets).intercept, U.mean(axis=0))
     np.testing.assert_array_equal(unpack(targets.codes, 9)[targets.row_of_point], U)
+
+
+@given(seeds, st.booleans(), st.booleans())
+def test_unit_rows_have_length_one_and_lose_nothing(seed: int, split: bool, sparse: bool) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((10, 4)) * 10.0 ** rng.integers(-150, 150, (10, 1))
+    X[3] = 0
+    unit = unit_rows(sp.csr_array(X) if sparse else X, split=split)
+    dense = unit.toarray() if sparse else unit
+    lengths = np.linalg.norm(dense, axis=1)
+    np.testing.assert_allclose(np.delete(lengths, 3), 1)
+    assert lengths[3] == 0
+    if split:
+        assert np.all(dense >= 0)
+        dense = dense[:, :4] - dense[:, 4:]
+    np.testing.assert_allclose(np.sum(dense * X, axis=1), np.linalg.norm(X, axis=1))

@@ -22,10 +22,8 @@ from dlfh._persistence.registry import Registered, Registry, parameters_from_jso
 from dlfh.datasets import Paired
 from dlfh.features import BagOfWords, Featurizer
 from dlfh.hashing import Deep, HashFunction, HashLearner, KernelLogistic, KernelRidge, LinearRidge
-from dlfh.hashing.kernel import KernelHash
-from dlfh.hashing.latent import LatentBinaryHash
-from dlfh.hashing.linear import LinearHash
-from dlfh.hashing.unit import UnitLinearHash
+from dlfh.hashing.kernel import KernelHash, LatentBinaryHash
+from dlfh.hashing.linear import LinearHash, UnitLinearHash
 from dlfh.methods import KDLFH, MLBE, SMFH, CrossModalHasher
 from dlfh.methods.catalogue import METHODS
 

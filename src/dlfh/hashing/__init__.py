@@ -21,10 +21,10 @@ HashFunction._registry.declare(
     {
         "deep": "deep",
         "kernel": "kernel",
-        "latent-binary": "latent",
+        "latent-binary": "kernel",
         "linear": "linear",
         "torch": "deep",
-        "unit-linear": "unit",
+        "unit-linear": "linear",
     },
 )
 HashLearner._registry.declare(

@@ -7,8 +7,8 @@ regularised linear functions suit sparse words.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,11 +24,9 @@ from dlfh._validation import Features, check_integer
 from dlfh.blocks.base import Blocks
 from dlfh.blocks.opening import in_one_block
 from dlfh.hashing.base import BlockLearner, FitContext, HashFunction, HashLearner
+from dlfh.hashing.feature_maps import SCALINGS, RBFMap, Survey, random_bases
 from dlfh.hashing.kernel import KernelLogistic, KernelRidge
 from dlfh.hashing.linear import LinearRidge
-from dlfh.hashing.rbf import RBFMap, random_bases
-from dlfh.hashing.scaling import SCALINGS
-from dlfh.hashing.survey import Survey
 
 _Ridge: TypeAlias = LinearRidge | KernelRidge
 
@@ -86,42 +84,21 @@ class Auto(BlockLearner):
         return context.chosen[modality]
 
     def _choose(self, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> HashLearner:
+        """Return the best learner, evaluated on a sample of the points."""
         if targets.labels is None:
             return KernelRidge()
-        n, whole = features.shape[0], features.whole
-        survey, points = Survey.of(features, modality, context), self.points(n, context.seed)
+        n, whole, rng = features.shape[0], features.whole, np.random.default_rng(context.seed)
+        points = np.sort(rng.choice(n, min(self.n_points, n), replace=False))  # the same ones in all modalities
+        survey = Survey.of(features, modality, context)
         if whole is not None:
             survey.look(points)
         else:  # in the same pass as all that the chosen learner may need
             survey.look(np.union1d(points, random_bases(n, self.max_bases, context.seed)), SCALINGS)
-        share = None
-        if whole is not None and is_wide(whole):
-            share = typical_variance(whole[points]) / typical_variance(whole)
-        return self.choose(Sample(survey.take(points), *targets.take(points)), n, modality, context, share)
-
-    def points(self, n_points: int, seed: int) -> Integers:
-        """Return the points to choose by, the same for all modalities with the same number of points."""
-        return self._draw(n_points, seed)[0]
-
-    def _draw(self, n_points: int, seed: int) -> tuple[Integers, np.random.Generator]:
-        """Return the points to choose by, and the generator that goes on to draw their folds."""
-        rng = np.random.default_rng(seed)
-        return np.sort(rng.choice(n_points, min(self.n_points, n_points), replace=False)), rng
-
-    def choose(
-        self, sample: Sample, n_points: int, modality: str, context: FitContext, variance_share: float | None = None
-    ) -> HashLearner:
-        """Return the best learner, evaluated on a sample of ``n_points`` points.
-
-        ``variance_share`` is the ratio of the features' variance in the sample to that in all points; by default, the
-        share of points that the learners were fitted to.
-        """
-        if sample.n_points < _FEWEST_POINTS:
+        sample = _Sample(survey.take(points), *targets.take(points))
+        if len(points) < _FEWEST_POINTS:
             return next(_small_kinds(KernelRidge()))
-        _, rng = self._draw(n_points, context.seed)
         groups = copy_groups(sample.features, sample.labels.set_of_point)
         distinct = sample.take(np.unique(groups, return_index=True)[1])
-        n_copies = copies_per_point(distinct.n_points, sample.n_points, n_points)
         is_small = distinct.n_points < _MIN_POINTS
         if not is_small and not context.needs_sums and _rarer_share(sample.targets) < _RARE:
             return KernelLogistic()
@@ -138,17 +115,18 @@ class Auto(BlockLearner):
         chosen = best_trial(trials).candidate
         # The ridge is the ratio of noise to signal, which does not depend on the number of points. Copies repeat the
         # noise with the signal, so it grows with their number.
-        factor = n_copies
+        factor = copies_per_point(distinct.n_points, len(points), n)
         if not is_small:  # (one standard error of few points is too much)
             comparable = [trial for trial in trials if type(trial.candidate) is type(chosen)]
             chosen = least_regularised_within_one_se(comparable, lambda learner: learner.shrinkage).candidate
             # Shrinkage depends on the number of points. (Most of a million words are so rare that more points bring
             # more words, not more occurrences of each.)
-            if variance_share is None:
-                factor *= np.count_nonzero(~folds[0]) / n_points
+            if whole is not None and is_wide(whole):
+                share = typical_variance(whole[points]) / typical_variance(whole)
+                factor *= share * distinct.n_points / len(points)
             else:
-                factor *= variance_share * distinct.n_points / sample.n_points
-        return _changed(chosen, shrinkage=float(f"{chosen.shrinkage * factor:.2g}"))
+                factor *= np.count_nonzero(~folds[0]) / n
+        return replace(chosen, shrinkage=float(f"{chosen.shrinkage * factor:.2g}"))
 
     def _kinds(self, _: _Ridge) -> Iterator[_Ridge]:
         for scaling in SCALINGS:
@@ -178,24 +156,19 @@ def _small_kinds(_: _Ridge) -> Iterator[_Ridge]:
 
 def _ridges(best: _Ridge) -> Iterator[_Ridge]:
     for shrinkage in (1e-2, 1.0) if isinstance(best, LinearRidge) else (1e-4, 1e-3, 1e-1):
-        yield _changed(best, shrinkage=shrinkage)
+        yield replace(best, shrinkage=shrinkage)
 
 
 def _bandwidths(best: _Ridge) -> Iterator[_Ridge]:
-    for bandwidth in () if isinstance(best, LinearRidge) else (1.0, 2.0, 4.0):
-        yield _changed(best, bandwidth=bandwidth)
-
-
-def _changed(learner: Any, **changes: Any) -> Any:
-    return type(learner)(**{**learner.get_params(deep=False), **changes})
+    if isinstance(best, KernelRidge):
+        yield from (replace(best, bandwidth=bandwidth) for bandwidth in (1.0, 2.0, 4.0))
 
 
 def rescaled(learner: HashLearner, factor: float) -> HashLearner:
     """Return a chosen learner with its shrinkage rescaled to another number of points."""
     if not isinstance(learner, (LinearRidge, KernelRidge)) or getattr(learner, "penalty", "") == "function":
         return learner
-    changed: HashLearner = _changed(learner, shrinkage=learner.shrinkage * factor)
-    return changed
+    return replace(learner, shrinkage=learner.shrinkage * factor)
 
 
 def _folds(n_points: int, n_folds: int, rng: np.random.Generator) -> list[Mask]:
@@ -205,7 +178,7 @@ def _folds(n_points: int, n_folds: int, rng: np.random.Generator) -> list[Mask]:
 
 
 @dataclass(frozen=True)
-class Sample:
+class _Sample:
     """Points to choose by."""
 
     features: Features
@@ -216,10 +189,10 @@ class Sample:
     def n_points(self) -> int:
         return int(self.features.shape[0])
 
-    def take(self, points: Integers) -> Sample:
+    def take(self, points: Integers) -> _Sample:
         """Return some of the points."""
         targets = Targets(self.targets.codes, self.targets.row_of_point[points], self.targets.n_bits)
-        return Sample(self.features[points], targets, self.labels.take(points))
+        return _Sample(self.features[points], targets, self.labels.take(points))
 
 
 class _Evaluation:
@@ -228,7 +201,7 @@ class _Evaluation:
     folds: Masks of held-out points.
     """
 
-    def __init__(self, sample: Sample, folds: Sequence[Mask], modality: str, context: FitContext) -> None:
+    def __init__(self, sample: _Sample, folds: Sequence[Mask], modality: str, context: FitContext) -> None:
         self.modality, self.context = modality, FitContext(context.workers, context.seed)
         self.held_out = np.flatnonzero(np.any(folds, axis=0))
         self.features, targets = sample.features, sample.targets
@@ -251,7 +224,7 @@ class _Evaluation:
         """Return each query's average precision, the mean over hashed and learned databases of held-out points."""
         from dlfh.metrics import evaluate  # here, because loading a model must not load the metrics
 
-        summed = repr(_changed(learner, shrinkage=0.0))
+        summed = repr(replace(learner, shrinkage=0.0))
         sums = [] if isinstance(learner, LinearRidge) else self._sums.get(summed) or self._kernel_sums(learner)
         hashed = np.empty_like(self.learned)
         for number, (blocks, targets, unseen) in enumerate(self.folds):

@@ -25,7 +25,7 @@ from dlfh._parallel import Workers
 from dlfh._parameters import Parameterized
 from dlfh._persistence.registry import Registered, Registry
 from dlfh._progress import Bar
-from dlfh._validation import Features, raise_if_not_finite
+from dlfh._validation import Features, raise_for_overflow, raise_if_not_finite
 from dlfh.blocks.base import Blocks
 from dlfh.blocks.opening import in_one_block
 from dlfh.codes import n_bytes, pack
@@ -56,11 +56,6 @@ class FitContext:
     def n_jobs(self, features: Blocks) -> int:
         """Return the number of threads for a function of blocks; a cluster runs one task on each of its threads."""
         return self.workers.n_jobs if features.is_local else 1
-
-
-def expected_bits(log_odds: Array) -> Array:
-    """Return the expected value of bits of -1 and +1, 2 p - 1 = tanh(z / 2), from their log-odds z."""
-    return np.tanh(log_odds / 2)
 
 
 class HashFunction(Registered, ABC):
@@ -97,6 +92,32 @@ class HashFunction(Registered, ABC):
     @abstractmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> HashFunction:
         """Restore a hash function from its arrays."""
+
+
+class ChunkedFunction(HashFunction):
+    """A hash function that is evaluated for a few thousand rows at once.
+
+    is_logistic: Whether its values are log-odds, which `project` turns into expected bits.
+    """
+
+    chunk_rows: ClassVar[int] = 4096
+    is_logistic: bool = True
+
+    @abstractmethod
+    def _values(self, rows: Features, modality: str, workers: Workers) -> Array:
+        """Return the values of some rows, which are checked afterwards."""
+
+    def project(self, features: Features, modality: str, workers: Workers) -> Singles:
+        projections = np.empty((features.shape[0], self.n_bits), np.float32)
+        for start in range(0, len(projections), self.chunk_rows):
+            rows = slice(start, start + self.chunk_rows)
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = self._values(features[rows], modality, workers)
+            if not (np.abs(values) <= np.finfo(np.float32).max).all():  # (false for NaN)
+                raise_for_overflow(features, modality)
+            # The expected value of a bit of -1 or +1 is 2 p - 1 = tanh(z / 2), from its log-odds z.
+            projections[rows] = np.tanh(values / 2) if self.is_logistic else values
+        return projections
 
 
 def hash_blocks(
@@ -193,15 +214,10 @@ class HashLearner(Registered, Parameterized, ABC):
 
 
 class BlockLearner(HashLearner):
-    """A learner that takes features in blocks; a matrix in memory is one block."""
+    """A learner whose `fit_blocks` takes features in blocks; a matrix in memory is one block."""
 
     def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> Any:
-        """Return a hash function that predicts the target codes from the features."""
         return self.fit_blocks(in_one_block(features, modality), BlockTargets.in_memory(targets), modality, context)
-
-    @abstractmethod
-    def fit_blocks(self, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> HashFunction:
-        """Return a hash function that predicts the target codes from features in blocks."""
 
 
 class SummedLearner(BlockLearner):
@@ -235,21 +251,11 @@ class SummedLearner(BlockLearner):
         self, feature_map: Any, features: Blocks, targets: BlockTargets, modality: str, context: FitContext
     ) -> Moments:
         """Return the sufficient statistics of points in blocks."""
-        on_block = functools.partial(
-            _sum_block, self, feature_map, targets.of_block, modality, context.n_jobs(features)
-        )
+        on_block = functools.partial(self._sum_block, feature_map, targets.of_block, modality, context.n_jobs(features))
         return features.map_reduce(on_block, operator.add, targets.points)
 
-
-def _sum_block(
-    learner: SummedLearner,
-    feature_map: Any,
-    targets_of: Any,
-    modality: str,
-    n_jobs: int,
-    start: int,
-    block: Any,
-    points: Array,
-) -> Moments:
-    with Workers(n_jobs) as workers, numbered_rows(start, block, modality):
-        return learner.sums(feature_map, block, targets_of(points), modality, workers)
+    def _sum_block(
+        self, feature_map: Any, targets_of: Any, modality: str, n_jobs: int, start: int, block: Any, points: Array
+    ) -> Moments:
+        with Workers(n_jobs) as workers, numbered_rows(start, block, modality):
+            return self.sums(feature_map, block, targets_of(points), modality, workers)

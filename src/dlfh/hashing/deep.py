@@ -18,9 +18,9 @@ from dlfh._arrays import Array, Floats, Integers, Singles
 from dlfh._mathematics.targets import Targets
 from dlfh._optional import require
 from dlfh._parallel import Workers
-from dlfh._validation import Features, check_integer, check_positive, raise_for_overflow, raise_if_not_finite
+from dlfh._validation import Features, check_integer, check_positive, raise_if_not_finite
 from dlfh.errors import InputError, ModelError
-from dlfh.hashing.base import FitContext, HashFunction, HashLearner, check_array, expected_bits
+from dlfh.hashing.base import ChunkedFunction, FitContext, HashFunction, HashLearner, check_array
 
 _CHUNK_ROWS = 4096
 
@@ -29,7 +29,7 @@ def _torch() -> Any:
     return require("torch", "learning a deep hash function", "deep")
 
 
-class DeepHash(HashFunction):
+class DeepHash(ChunkedFunction):
     """A multilayer network with rectified linear units, evaluated in NumPy.
 
     layers (weights, bias): float32 arrays of shapes (inputs, outputs) and (outputs,).
@@ -41,20 +41,14 @@ class DeepHash(HashFunction):
         self.layers = layers
         self.n_features, self.n_bits = layers[0][0].shape[0], layers[-1][0].shape[1]
 
-    def project(self, features: Features, modality: str, workers: Workers) -> Singles:
-        """Return the expected bits, whose signs are the code, shape (n, n_bits)."""
-        projections = np.empty((features.shape[0], self.n_bits), np.float32)
-        for start in range(0, features.shape[0], _CHUNK_ROWS):
-            # Double precision, so that a point's bits do not depend on the other rows of its batch.
-            values: Any = features[start : start + _CHUNK_ROWS].astype(np.float64)
-            for number, (weights, bias) in enumerate(self.layers):
-                if number:
-                    values = np.maximum(values, 0)
-                values = values @ weights.astype(np.float64) + bias
-            if not np.isfinite(values).all():
-                raise_for_overflow(features, modality)
-            projections[start : start + _CHUNK_ROWS] = expected_bits(values)
-        return projections
+    def _values(self, rows: Features, modality: str, workers: Workers) -> Floats:
+        # Double precision, so that a point's bits do not depend on the other rows of its batch.
+        values: Any = rows.astype(np.float64)
+        for number, (weights, bias) in enumerate(self.layers):
+            if number:
+                values = np.maximum(values, 0)
+            values = values @ weights.astype(np.float64) + bias
+        return values
 
     def to_arrays(self) -> dict[str, Array]:
         arrays: dict[str, Array] = {}
@@ -75,7 +69,7 @@ class DeepHash(HashFunction):
         return cls(layers)
 
 
-class TorchHash(HashFunction):
+class TorchHash(ChunkedFunction):
     """A custom network. A saved model keeps its parameters; `attach` loads them into a network again."""
 
     kind = "torch"
@@ -96,23 +90,18 @@ class TorchHash(HashFunction):
         self.module = module.eval()
 
     def project(self, features: Features, modality: str, workers: Workers) -> Singles:
-        """Return the expected bits, from outputs that are their log-odds, shape (n, n_bits)."""
-        torch = _torch()
         if self.module is None:
             raise ModelError(
                 f"modality {modality!r} needs a custom network, which is not saved with the model: "
                 f"call model.hash_functions_[{modality!r}].attach(network)"
             )
+        return super().project(features, modality, workers)
+
+    def _values(self, rows: Features, modality: str, workers: Workers) -> Singles:
+        torch = _torch()
         device = next((p.device for p in self.module.parameters()), torch.device("cpu"))
-        projections = np.empty((features.shape[0], self.n_bits), np.float32)
         with torch.no_grad():
-            for start in range(0, features.shape[0], _CHUNK_ROWS):
-                batch = torch.from_numpy(_dense(features[start : start + _CHUNK_ROWS])).to(device)
-                values = self.module(batch).float().cpu().numpy()
-                if not np.isfinite(values).all():
-                    raise_for_overflow(features, modality)
-                projections[start : start + _CHUNK_ROWS] = expected_bits(values)
-        return projections
+            return self.module(torch.from_numpy(_dense(rows)).to(device)).float().cpu().numpy()
 
     def to_arrays(self) -> dict[str, Array]:
         shape = {"shape": np.array([self.n_features, self.n_bits])}
@@ -282,12 +271,10 @@ def _dense(rows: Features) -> Singles:
 
 def _standardisation(features: Features) -> tuple[Floats, Floats]:
     """Return means and standard deviations, with 1 for constant features."""
-    total = np.zeros(features.shape[1])
     squares = np.zeros(features.shape[1])
     mean = np.asarray(features.mean(axis=0, dtype=np.float64)).ravel()
     for start in range(0, features.shape[0], _CHUNK_ROWS):
         rows = _dense(features[start : start + _CHUNK_ROWS]) - mean
-        total += rows.sum(axis=0)
         squares += (rows**2).sum(axis=0)
     deviation = np.sqrt(squares / features.shape[0])
     return mean, np.where(deviation > 1e-9 * (np.abs(mean) + 1), deviation, 1.0)

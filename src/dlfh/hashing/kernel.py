@@ -14,6 +14,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from dlfh._arrays import Array, Floats, Integers, Singles
 from dlfh._mathematics.moments import Moments
@@ -22,20 +23,15 @@ from dlfh._mathematics.targets import BlockTargets, Targets
 from dlfh._parallel import Workers
 from dlfh._validation import Features, check_choice, check_integer, check_positive, raise_for_overflow
 from dlfh.blocks.base import Blocks
-from dlfh.hashing.base import BlockLearner, FitContext, HashFunction, SummedLearner, check_array, expected_bits
-from dlfh.hashing.rbf import CHUNK_ROWS, RBFMap
-from dlfh.hashing.scaling import SCALINGS
-from dlfh.hashing.survey import Survey
+from dlfh.hashing.base import BlockLearner, ChunkedFunction, FitContext, HashFunction, SummedLearner, check_array
+from dlfh.hashing.feature_maps import CHUNK_ROWS, SCALINGS, RBFMap, Survey
 
 #: Kernel values above this mean that a point coincides with a base, up to rounding.
 _AT_A_BASE = 1 - 1e-6
 
 
-class KernelHash(HashFunction):
-    """``code(x) = sign(k(x, bases) @ weights + offset)``, in double precision.
-
-    is_logistic: Whether the values are log-odds, which `project` turns into expected bits.
-    """
+class KernelHash(ChunkedFunction):
+    """``code(x) = sign(k(x, bases) @ weights + offset)``, in double precision."""
 
     kind = "kernel"
 
@@ -46,15 +42,8 @@ class KernelHash(HashFunction):
         self.is_logistic = is_logistic
         self.n_features, self.n_bits = kernel.bases.shape[1], weights.shape[1]
 
-    def project(self, features: Features, modality: str, workers: Workers) -> Singles:
-        projections = np.empty((features.shape[0], self.n_bits), np.float32)
-        for start in range(0, features.shape[0], CHUNK_ROWS):
-            with np.errstate(over="ignore", invalid="ignore"):
-                values = self.kernel(features[start : start + CHUNK_ROWS]) @ self.weights + self.offset
-            if not (np.abs(values) <= np.finfo(np.float32).max).all():  # (false for NaN)
-                raise_for_overflow(features, modality)
-            projections[start : start + CHUNK_ROWS] = expected_bits(values) if self.is_logistic else values
-        return projections
+    def _values(self, rows: Features, modality: str, workers: Workers) -> Floats:
+        return self.kernel(rows) @ self.weights + self.offset
 
     def columns(self, columns: slice) -> KernelHash:
         part = copy.copy(self)
@@ -72,11 +61,53 @@ class KernelHash(HashFunction):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> KernelHash:
         kernel = RBFMap.from_arrays(arrays)
-        _, n_bits = check_array(arrays, "weights", np.float64, (len(kernel.bases), None)).shape
-        check_array(arrays, "offset", np.float64, (n_bits,))
-        check_array(arrays, "is_logistic", np.bool_, (1,))
-        logistic = bool(arrays["is_logistic"][0])
-        return cls(kernel, arrays["weights"], arrays["offset"], is_logistic=logistic)
+        weights = check_array(arrays, "weights", np.float64, (len(kernel.bases), None))
+        offset = check_array(arrays, "offset", np.float64, weights.shape[1:])
+        return cls(kernel, weights, offset, is_logistic=bool(check_array(arrays, "is_logistic", np.bool_, (1,))[0]))
+
+
+class LatentBinaryHash(ChunkedFunction):
+    """MLBE's most probable bits: one sweep of its bit rule over a new point, with the training points' codes fixed.
+
+    Bit k is +1 where ``log_prior + 2 precision (k(x) a_k - sum_(l != k) u_l a_k'a_l) > 0``, a_k the k-th
+    column of ``embedded``.
+
+    kernel: Its bases are the training points.
+    embedded (n_bases, n_bits): The training points' codes times the model's weights.
+    start (n_bits,): Initial code of the sweep, the same for all points, so that a code depends only on its point.
+    """
+
+    kind = "latent-binary"
+    chunk_rows = 1024
+
+    def __init__(
+        self, kernel: RBFMap, embedded: Floats, start: npt.NDArray[np.int8], precision: float, log_prior: float
+    ) -> None:
+        self.kernel, self.embedded, self.start = kernel, embedded, start
+        self.precision, self.log_prior = precision, log_prior
+        self.n_features, self.n_bits = kernel.bases.shape[1], embedded.shape[1]
+        self._gram = embedded.T @ embedded
+        np.fill_diagonal(self._gram, 0)
+
+    def _values(self, rows: Features, modality: str, workers: Workers) -> Floats:
+        attraction = self.kernel(rows) @ self.embedded
+        u = np.tile(self.start.astype(np.float64), (len(attraction), 1))
+        log_odds = np.empty_like(u)
+        for k in range(self.n_bits):
+            log_odds[:, k] = self.log_prior + 2 * self.precision * (attraction[:, k] - u @ self._gram[:, k])
+            u[:, k] = np.where(log_odds[:, k] > 0, 1.0, -1.0)
+        return log_odds
+
+    def to_arrays(self) -> dict[str, Array]:
+        rule = np.array([self.precision, self.log_prior])
+        return self.kernel.to_arrays() | {"embedded": self.embedded, "start": self.start, "rule": rule}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> LatentBinaryHash:
+        kernel = RBFMap.from_arrays(arrays)
+        embedded = check_array(arrays, "embedded", np.float64, (len(kernel.bases), None))
+        start = check_array(arrays, "start", np.int8, embedded.shape[1:])
+        return cls(kernel, embedded, start, *check_array(arrays, "rule", np.float64, (2,)).tolist())
 
 
 def _check_bases(n_bases: Any, bases: Any) -> None:

@@ -17,7 +17,7 @@ from dlfh._mathematics.targets import BlockTargets, Targets
 from dlfh._parallel import Workers
 from dlfh._validation import Features
 from dlfh.blocks.base import Blocks, BlockValues
-from dlfh.hashing.rbf import CHUNK_ROWS, RBFMap
+from dlfh.hashing.feature_maps import CHUNK_ROWS, RBFMap
 
 #: Kernel values and target bits, -1 and +1, of the same points.
 Rows = tuple[Singles, npt.NDArray[np.int8]]

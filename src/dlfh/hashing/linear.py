@@ -35,10 +35,8 @@ from dlfh._parallel import Workers
 from dlfh._validation import Features, check_choice, check_flag, check_positive, raise_for_overflow
 from dlfh.blocks.base import Blocks
 from dlfh.codes import n_bytes
-from dlfh.errors import InputError
-from dlfh.hashing.base import FitContext, HashFunction, SummedLearner, check_array
-from dlfh.hashing.scaling import SCALINGS, UNSCALED, Scaling
-from dlfh.hashing.survey import Survey
+from dlfh.hashing.base import ChunkedFunction, FitContext, HashFunction, SummedLearner, check_array
+from dlfh.hashing.feature_maps import SCALINGS, UNSCALED, Scaling, Survey
 
 #: Values of a chunk, a function that completes a range of its rows and returns whether they are finite, and the cost
 #: of a row.
@@ -88,7 +86,7 @@ class LinearHash(HashFunction):
         with np.errstate(over="ignore", invalid="ignore"):
             single = np.where(X.is_constant[:, None], 0.0, weights).astype(np.float32)
         if not np.isfinite(single).all():
-            X.raise_for_overflow()
+            raise_for_overflow(X.whole, X.modality)
         offsets = np.broadcast_to(np.asarray(intercept, np.float64), (weights.shape[1],)).copy()
         return cls(X.mean, single, offsets, ridge)
 
@@ -165,14 +163,75 @@ class LinearHash(HashFunction):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> LinearHash:
-        n_features, n_bits = check_array(arrays, "weights", np.float32, (None, None)).shape
-        check_array(arrays, "mean", np.float64, (n_features,))
-        check_array(arrays, "intercept", np.float64, (n_bits,))
-        check_array(arrays, "offset", np.float64, (n_bits,))
-        check_array(arrays, "ridge", np.float64, (1,))
-        scaling = Scaling.from_arrays(arrays, n_features)
-        ridge = float(arrays["ridge"][0])
-        return cls(arrays["mean"], arrays["weights"], arrays["intercept"], ridge, arrays["offset"], scaling)
+        weights = check_array(arrays, "weights", np.float32, (None, None))
+        n_features, n_bits = weights.shape
+        mean = check_array(arrays, "mean", np.float64, (n_features,))
+        intercept, offset = (check_array(arrays, name, np.float64, (n_bits,)) for name in ("intercept", "offset"))
+        ridge = float(check_array(arrays, "ridge", np.float64, (1,))[0])
+        return cls(mean, weights, intercept, ridge, offset, Scaling.from_arrays(arrays, n_features))
+
+
+class UnitLinearHash(ChunkedFunction):
+    """A linear function of rows scaled to length 1 by `unit_rows`, as matrix factorization needs.
+
+    function: The function of the unit rows.
+    split: Whether features are split into their positive and negative parts.
+    """
+
+    kind = "unit-linear"
+    chunk_rows = 8192
+    is_logistic = False
+
+    def __init__(self, function: LinearHash, *, split: bool) -> None:
+        self.function, self.split = function, split
+        self.n_features, self.n_bits = function.n_features // (2 if split else 1), function.n_bits
+
+    def _values(self, rows: Features, modality: str, workers: Workers) -> Singles:
+        unit = unit_rows(rows, split=self.split)
+        if not np.isfinite(unit.data if sp.issparse(unit) else unit).all():
+            return np.full((rows.shape[0], self.n_bits), np.nan, np.float32)  # `project` finds the row
+        return self.function.project(unit, modality, workers)
+
+    def to_arrays(self) -> dict[str, Array]:
+        return self.function.to_arrays() | {"split": np.array([self.split])}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> UnitLinearHash:
+        split = bool(check_array(arrays, "split", np.bool_, (1,))[0])
+        function = LinearHash.from_arrays(arrays)
+        if split and function.n_features % 2:
+            raise ValueError(f"its number of split features must be even, got {function.n_features}")
+        return cls(function, split=split)
+
+
+def unit_rows(features: Features, *, split: bool) -> Features:
+    """Return rows scaled to length 1; with ``split``, each feature x becomes two, max(x, 0) and max(-x, 0).
+
+    Rows of zeros are unchanged.
+    """
+    matrix = features.astype(compute_dtype(features.dtype))
+    if sp.issparse(matrix):
+        largest = np.asarray(abs(matrix).max(axis=1).toarray()).ravel()
+    else:
+        largest = np.abs(matrix).max(axis=1, initial=0)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        # Scaled twice, so that squares neither overflow nor underflow.
+        matrix = _divide(matrix, largest)
+        squares = matrix.power(2).sum(axis=1) if sp.issparse(matrix) else np.einsum("nd,nd->n", matrix, matrix)
+        matrix = _divide(matrix, np.sqrt(np.asarray(squares)).ravel())
+    if not split:
+        return matrix
+    if sp.issparse(matrix):
+        return sp.csr_array(sp.hstack([matrix.maximum(0), (-matrix).maximum(0)], format="csr"))
+    return np.concatenate([np.maximum(matrix, 0), np.maximum(-matrix, 0)], axis=1)
+
+
+def _divide(matrix: Features, lengths: Array) -> Features:
+    scale = 1 / np.where(lengths == 0, 1, lengths).astype(matrix.dtype)
+    if sp.issparse(matrix):
+        data = matrix.data * np.repeat(scale, np.diff(matrix.indptr))
+        return sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+    return matrix * scale[:, None]
 
 
 @dataclass(eq=False, repr=False)
@@ -207,7 +266,7 @@ class LinearRidge(SummedLearner):
         check_choice(self.scaling, "scaling", SCALINGS)
 
     def fit_blocks(self, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> LinearHash:
-        scaling, whole = Scaling(self.scaling, np.zeros(0)), features.whole
+        scaling, whole = Scaling(self.scaling), features.whole
         if whole is None:
             check_gram_fits(modality, features.shape[1])
         if self.scaling == "standard":
@@ -261,7 +320,7 @@ class LinearRidge(SummedLearner):
         with np.errstate(over="ignore"):
             single = weights.astype(np.float32, copy=False)
         if not (np.isfinite(single).all() and np.isfinite(ridge)):
-            raise InputError(f"modality {modality!r} has values too large or too small to compute with: rescale it")
+            raise_for_overflow(None, modality)
         intercept = target_mean if self.fit_intercept else np.zeros_like(target_mean)
         return LinearHash(mean, single, intercept, ridge, scaling=scaling)
 

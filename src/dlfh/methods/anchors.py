@@ -9,9 +9,8 @@ import numpy as np
 
 from dlfh._arrays import Floats
 from dlfh._validation import Features
+from dlfh.hashing.feature_maps import RBFMap, fit_kernel
 from dlfh.hashing.kernel import KernelHash
-from dlfh.hashing.rbf import RBFMap
-from dlfh.hashing.survey import fit_kernel
 
 #: Points per block.
 _ROWS = 4096

@@ -24,10 +24,8 @@ from dlfh.blocks.base import ArrayBlocks
 from dlfh.codes import pack, pad_to_words
 from dlfh.errors import InputError
 from dlfh.hashing import HashFunction
-from dlfh.hashing.kernel import KernelHash
-from dlfh.hashing.latent import LatentBinaryHash
-from dlfh.hashing.rbf import RBFMap
-from dlfh.hashing.survey import fit_kernel
+from dlfh.hashing.feature_maps import RBFMap, fit_kernel
+from dlfh.hashing.kernel import KernelHash, LatentBinaryHash
 from dlfh.methods.method import Method, MethodInfo
 from dlfh.methods.parameter_types import AtLeastTwo, Fraction, NonNegative, NonNegativeInt, Positive, PositiveInt
 

@@ -15,8 +15,7 @@ from dlfh._parallel import blas_threads
 from dlfh._progress import progress
 from dlfh._validation import Features, check_random_state, raise_if_not_finite
 from dlfh.codes import pack
-from dlfh.hashing.linear import LinearHash
-from dlfh.hashing.unit import UnitLinearHash, unit_rows
+from dlfh.hashing.linear import LinearHash, UnitLinearHash, unit_rows
 from dlfh.methods.method import Method, MethodInfo
 from dlfh.methods.parameter_types import Fraction, NonNegative, Positive, PositiveInt
 
@@ -221,7 +220,7 @@ def _root(value: Any) -> float:
 
 def _gram(X: Features) -> Array:
     zero = np.zeros(X.shape[1])
-    return sparse_gram(X, zero)[0] if sp.issparse(X) else dense_gram(X, zero, X.dtype)
+    return sparse_gram(X, zero) if sp.issparse(X) else dense_gram(X, zero, X.dtype)
 
 
 class _Graph:
