@@ -35,7 +35,7 @@ def test_weights_stay_a_distribution(seed: int, n_steps: int, factor: float) -> 
     rng = np.random.default_rng(seed)
     pairs = random_pairs(rng)
     for _ in range(n_steps):
-        pairs.reweight(rng.random(len(pairs)) < 0.6, factor)
+        pairs.reweight(rng.random(len(pairs.similar)) < 0.6, factor)
         assert (pairs.weights >= 0).all()
         assert pairs.weights.sum() == pytest.approx(1)
 
@@ -44,7 +44,7 @@ def test_weights_stay_a_distribution(seed: int, n_steps: int, factor: float) -> 
 def test_with_the_adaptive_factor_the_bit_just_learned_is_as_good_as_chance(seed: int) -> None:
     rng = np.random.default_rng(seed)
     pairs = random_pairs(rng)
-    correct = rng.random(len(pairs)) < 0.7
+    correct = rng.random(len(pairs.similar)) < 0.7
     correct[:2] = True, False
     pairs.reweight(correct, adaptive_factor(pairs.error(correct)))
     assert pairs.error(correct) == pytest.approx(1 / 2)

@@ -17,6 +17,11 @@ from dlfh._labels import LabelSets
 from dlfh._progress import Advance
 from dlfh._validation import Features
 
+Bit = TypeVar("Bit", covariant=True)
+
+#: Maximum number of attempts to learn a bit that is better than chance.
+_MAX_ATTEMPTS = 5
+
 
 class WeightedPairs:
     """Pairs of a point of the first modality and a point of the second, with weights.
@@ -39,9 +44,6 @@ class WeightedPairs:
         """Draw at most all pairs, half of them similar if both kinds exist."""
         n = label_sets.n_points
         return cls(*label_sets.sample_pairs(min(n_pairs, n * (n - 1)), rng))
-
-    def __len__(self) -> int:
-        return len(self.similar)
 
     @property
     def signed(self) -> Floats:
@@ -89,9 +91,6 @@ def adaptive_factor(error: float) -> float:
     return error / (1 - error)
 
 
-Bit = TypeVar("Bit", covariant=True)
-
-
 class Learner(Protocol[Bit]):
     """Learns a bit from weighted pairs."""
 
@@ -99,10 +98,6 @@ class Learner(Protocol[Bit]):
 
     def learn(self) -> tuple[Bit, Mask]:
         """Return a bit, and a mask of the pairs that it predicts correctly."""
-
-
-#: Maximum number of attempts to learn a bit that is better than chance.
-_MAX_ATTEMPTS = 5
 
 
 def boost(

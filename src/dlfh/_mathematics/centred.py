@@ -11,24 +11,15 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from dlfh._arrays import Array, Floats, Integers, Mask
-from dlfh._mathematics.moments import (
-    Moments,
-    check_gram_fits,
-    dense_gram,
-    is_constant,
-    rounding_of,
-    row_chunks,
-    sparse_gram,
-)
+from dlfh._mathematics.moments import Moments, check_gram_fits, dense_gram, row_chunks, sparse_gram
 from dlfh._validation import Features, check_features, column_means, raise_for_overflow, raise_if_not_finite
 from dlfh.blocks.base import Blocks
-from dlfh.errors import InputError
 
 
 class CentredRows:
@@ -39,13 +30,9 @@ class CentredRows:
     """
 
     def __init__(self, features: Features, modality: str, mean: Floats, is_constant: Mask) -> None:
-        self.features, self.modality = features, modality
-        self.mean, self.is_constant = mean, is_constant
+        self.features, self.modality, self.whole = features, modality, features
+        self.mean, self.is_constant, self.is_sparse = mean, is_constant, bool(sp.issparse(features))
         self.n_points, self.n_features = features.shape
-
-    @property
-    def is_sparse(self) -> bool:
-        return bool(sp.issparse(self.features))
 
     def times(self, weights: Array) -> Floats:
         """Return (X - 1 m') W, shape (n, k)."""
@@ -53,8 +40,8 @@ class CentredRows:
         if self.is_sparse:
             return self.features @ W - self.mean @ W
         products = np.empty((self.n_points, W.shape[1]))
-        for start, stop in row_chunks(self.features):
-            np.matmul(self._rows(slice(start, stop)), W, out=products[start:stop])
+        for start, rows in self.chunks():
+            np.matmul(rows, W, out=products[start : start + len(rows)])
         return products
 
     def transposed_times(self, values: Array) -> Floats:
@@ -66,8 +53,8 @@ class CentredRows:
             products = products - np.outer(self.mean, np.asarray(values.sum(axis=0)).ravel())
         else:
             products = np.zeros((self.n_features, values.shape[1]))
-            for start, stop in row_chunks(self.features):
-                products += self._rows(slice(start, stop)).T @ values[start:stop]
+            for start, rows in self.chunks():
+                products += rows.T @ values[start : start + len(rows)]
         products[self.is_constant] = 0
         return products
 
@@ -77,8 +64,7 @@ class CentredRows:
             return self.transposed_times(np.sign(self.times(weights)))
         W = np.where(self.is_constant[:, None], 0.0, weights)
         products = np.zeros((self.n_features, W.shape[1]))
-        for start, stop in row_chunks(self.features):
-            rows = self._rows(slice(start, stop))  # centred once for both products
+        for _, rows in self.chunks():  # centred once for both products
             products += rows.T @ np.sign(rows @ W)
         products[self.is_constant] = 0
         return products
@@ -94,7 +80,7 @@ class CentredRows:
             return np.ascontiguousarray(other.cross(self).T)
         products = np.zeros((self.n_features, other.n_features))
         for start, stop in row_chunks(self.features, other.n_features):
-            products += self._rows(slice(start, stop)).T @ other._rows(slice(start, stop))
+            products += self.take(slice(start, stop)).T @ other.take(slice(start, stop))
         products[self.is_constant] = 0
         products[:, other.is_constant] = 0
         return products
@@ -110,17 +96,10 @@ class CentredRows:
         """Yield chunks of centred rows, each with the number of its first row."""
         width = self.n_features if self.is_sparse else 0
         for start, stop in row_chunks(self.features, width):
-            yield start, self._rows(slice(start, stop))
+            yield start, self.take(slice(start, stop))
 
-    def take(self, rows: Integers) -> Floats:
+    def take(self, which: slice | Integers) -> Floats:
         """Return the centred features of some points, shape (k, d)."""
-        return self._rows(rows)
-
-    def raise_for_overflow(self) -> NoReturn:
-        """Raise InputError for results that are not finite."""
-        raise_for_overflow(self.features, self.modality)
-
-    def _rows(self, which: slice | Integers) -> Floats:
         rows = self.features[which]
         rows = np.subtract(rows.toarray() if self.is_sparse else rows, self.mean, dtype=np.float64)
         rows[:, self.is_constant] = 0
@@ -140,16 +119,13 @@ class Centred(CentredRows):
     def __init__(self, features: Features, modality: str, first_row: int = 0) -> None:
         raise_if_not_finite(features, modality, np.arange(first_row, first_row + features.shape[0]))
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = column_means(features)
-            if sp.issparse(features):
-                self.gram, constant = sparse_gram(features, mean)
-            else:
-                self.gram = dense_gram(features, mean, np.float64)
-                constant = is_constant(np.diag(self.gram), len(features), mean, rounding_of(np.float64))
-        super().__init__(features, modality, mean, constant)
+            mean, sparse = column_means(features), bool(sp.issparse(features))
+            self.gram = sparse_gram(features, mean) if sparse else dense_gram(features, mean, np.float64)
+            sums = Moments(features.shape[0], mean, self.gram, np.empty(0), np.empty(0), after_products=sparse)
+            super().__init__(features, modality, mean, sums.is_constant)
         self.gram[self.is_constant] = self.gram[:, self.is_constant] = 0
         if not np.isfinite(self.gram).all():
-            self.raise_for_overflow()
+            raise_for_overflow(features, modality)
 
     @property
     def total_variance(self) -> float:
@@ -158,16 +134,13 @@ class Centred(CentredRows):
 
 
 class CentredBlocks:
-    """Features of one modality in blocks, less their mean; made by `centre`.
-
-    mean, gram, is_constant: As for `Centred`.
-    """
+    """Features of one modality in blocks, less their mean, with the products of `Centred`; made by `centre`."""
 
     def __init__(self, blocks: Blocks, modality: str, sums: Moments) -> None:
-        self.blocks, self.modality = blocks, modality
+        self.blocks, self.modality, self.whole = blocks, modality, blocks.whole
         self.n_points, self.n_features = blocks.shape
         if not np.isfinite(sums.gram).all():
-            self.raise_for_overflow()
+            raise_for_overflow(self.whole, modality)
         sums = sums.without_constants()
         self.mean, self.gram = sums.mean, sums.gram
         self.is_constant: Mask = sums.variances == 0
@@ -176,49 +149,41 @@ class CentredBlocks:
 
     def times(self, weights: Array) -> Blocks:
         """Return (X - 1 m') W, shape (n, k), evaluated when read."""
-        on_block = functools.partial(_product, CentredRows.times, self._rows, (weights,), 0)
+        on_block = functools.partial(_product, CentredRows.times, self._centre, (weights,), 0)
         return self.blocks.map(on_block, weights.shape[1], np.float64)
 
     def transposed_times(self, values: Blocks) -> Floats:
-        """Return (X - 1 m')'Z for Z (n, k), dense or sparse; shape (d, k)."""
         found = self._find(values)
         return self._sum(CentredRows.transposed_times, (), values) if found is None else found
 
     def products_with_signs(self, weights: Floats) -> Floats:
-        """Return (X - 1 m')'sign((X - 1 m') W), shape (d, k)."""
         return self._sum(CentredRows.products_with_signs, (weights,))
 
     def cross(self, other: CentredBlocks) -> Floats:
-        """Return X'Y of this modality and another, both centred; shape (d, d of the other)."""
         found = self._find(other.blocks)
-        if found is None and self.blocks.whole is None and other._find(self.blocks) is not None:
+        if found is None and self.whole is None and other._find(self.blocks) is not None:
             return np.ascontiguousarray(other.cross(self).T)  # saves a pass
         if found is None:
-            on_block = functools.partial(_cross, self._rows, other._rows)
+            on_block = functools.partial(_cross, self._centre, other._centre)
             return self.blocks.map_reduce(on_block, operator.add, other.blocks)
         products = found.copy()
         products[:, other.is_constant] = 0
         return products
 
     def weighted_gram(self, weights: Blocks) -> Floats:
-        """Return (X - 1 m')'D(X - 1 m') for point weights D, shape (d, d)."""
         return self._sum(CentredRows.weighted_gram, (), weights)
 
-    def raise_for_overflow(self) -> NoReturn:
-        """Raise InputError for results that are not finite."""
-        raise InputError(f"modality {self.modality!r} has values too large or too small to compute with: rescale it")
-
     def _sum(self, method: Any, arguments: tuple[Any, ...], *values: Blocks) -> Floats:
-        on_block = functools.partial(_product, method, self._rows, arguments)
+        on_block = functools.partial(_product, method, self._centre, arguments)
         return self.blocks.map_reduce(on_block, operator.add, *values)
 
     def _find(self, values: Blocks) -> Floats | None:
         return next((products for known, products in self._known if known is values), None)
 
     @property
-    def _rows(self) -> functools.partial[CentredRows]:
+    def _centre(self) -> functools.partial[CentredRows]:
         """A function that centres a block. It does not hold the blocks, because it is sent to them."""
-        is_checked = self.blocks.whole is not None
+        is_checked = self.whole is not None
         return functools.partial(_centred_rows, self.modality, self.mean, self.is_constant, is_checked)
 
 

@@ -92,11 +92,7 @@ class Classifiers:
     """
 
     def __init__(self, chunks: Chunks, K0: Floats, penalty: float, loss: Loss, workers: Workers) -> None:
-        self.chunks = chunks
-        self.K0 = K0
-        self.penalty = penalty
-        self.loss = loss
-        self.workers = workers
+        self.chunks, self.K0, self.penalty, self.loss, self.workers = chunks, K0, penalty, loss, workers
         bound = 2 * penalty * K0
         for _, _, K in chunks():
             bound += loss.max_curvature * (K.T @ K)
@@ -113,7 +109,6 @@ class Classifiers:
     ) -> Fit:
         """Return one classifier per column of ``signs``.
 
-        signs (n, c): -1 and +1.
         start: The result of another call, to start from; by default zeros.
         tol, max_iter, on_done: As for `descend`.
         """
@@ -122,7 +117,7 @@ class Classifiers:
             weights, values = np.zeros((len(self.K0), n_columns)), np.zeros(signs.shape, np.float32)
             start = Fit(weights, np.zeros(n_columns), 0, values)
         points = _PointsInMemory(self, signs, start.values)
-        columns = Columns.at(start.weights, points.start(), self.K0, self.penalty)
+        columns = Columns(start.weights, points.loss, self.K0, self.penalty)
         found = descend(columns, points, self._scaling, tol=tol, max_iter=max_iter, on_done=on_done)
         return Fit(*found, points.values)
 
@@ -131,21 +126,14 @@ class _PointsInMemory:
     """Points whose margins are kept: step lengths are tried without any product."""
 
     def __init__(self, problem: Classifiers, signs: Signs, values: Singles) -> None:
-        self.problem = problem
-        self.values = np.empty_like(values)
-        self.index = np.arange(signs.shape[1])
-        self.signs, self.margins = signs, values
-
-    def start(self) -> Floats:
-        """Return the loss of each column before the first step."""
-        self.residuals, loss = self._losses(self.margins)
-        return loss
+        self.problem, self.signs, self.margins = problem, signs, values
+        self.values, self.index = np.empty_like(values), np.arange(signs.shape[1])
+        self.residuals, self.loss = self._losses(values)
 
     def gradient(self, penalty_gradient: Floats) -> Floats:
-        gradient = penalty_gradient
         for first, last, K in self.problem.chunks():
-            gradient -= K.T @ self.residuals[first:last]
-        return gradient
+            penalty_gradient -= K.T @ self.residuals[first:last]
+        return penalty_gradient
 
     def move(self, line: Line) -> tuple[Floats, Floats, Mask]:
         """Move every column along its step by a Newton length, halved until the objective decreases enough."""
@@ -232,7 +220,7 @@ def solve_by_sums(
     """
     weights = np.zeros((len(K0), n_columns))
     points = _SummedPoints(sums, weights)
-    columns = Columns.at(weights, points.loss, K0, penalty)
+    columns = Columns(weights, points.loss, K0, penalty)
     scaling = scaling_by(2 * penalty * K0 + loss.max_curvature * gram)
     # A step of length 1 can be much too short where Newton's would not be, so one more small step is required.
     return descend(columns, points, scaling, tol=tol, max_iter=max_iter, patience=3, on_done=on_done)
@@ -242,9 +230,7 @@ class _SummedPoints:
     """Points that keep nothing: the last sums at the columns' positions, and the step lengths to try next."""
 
     def __init__(self, sums: Sums, weights: Floats) -> None:
-        self.sums = sums
-        self.index = np.arange(weights.shape[1])
-        self.length = np.ones(weights.shape[1])
+        self.sums, self.index, self.length = sums, np.arange(weights.shape[1]), np.ones(weights.shape[1])
         found = sums(weights, self.index)
         self.loss, self.loss_gradient = found[0], found[1:]
 

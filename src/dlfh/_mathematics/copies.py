@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from dlfh._arrays import Array, Floats, Integers
+from dlfh._arrays import Floats, Integers
 from dlfh._validation import Features
 
 #: Distances below which rows may be nearly equal, relative to the root mean square distance between two rows.
@@ -76,14 +76,10 @@ def _projections(features: Features) -> Floats:
             mean = features.mean(axis=0, dtype=np.float64)
             directions /= np.where(deviations > 1e-6 * np.abs(mean), deviations, np.inf)[:, None]
             chunks = (features[start : start + _CHUNK_ROWS] for start in range(0, n, _CHUNK_ROWS))
-            values = np.concatenate([_products(chunk, mean, directions) for chunk in chunks])
+            # One row at a time in einsum: in a product of matrices, equal rows may get different rounding errors.
+            values = np.concatenate([np.einsum("nd,dk->nk", chunk - mean, directions) for chunk in chunks])
         values /= np.sqrt(2 * values.var(axis=0).sum()) or 1.0
     return np.where(np.isfinite(values), values, 0.0)
-
-
-def _products(rows: Array, mean: Floats, directions: Floats) -> Floats:
-    # One row at a time in einsum: in a product of matrices, equal rows may get different rounding errors.
-    return np.einsum("nd,dk->nk", rows - mean, directions)
 
 
 def _nearby(rows: Floats) -> Integers:

@@ -7,12 +7,11 @@ factor for all columns). `Points` hides where the points are, in memory or in bl
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
-from dlfh._arrays import Floats, Integers, Mask
+from dlfh._arrays import Floats, Mask
 
 #: Number of steps in the L-BFGS history.
 _MEMORY = 10
@@ -47,23 +46,17 @@ def scaling_by(bound: Floats) -> Floats:
             jitter *= 10
 
 
-@dataclass(frozen=True)
 class Line:
-    """A step of each column, and the objective along it."""
+    """A step of each column, and the objective along it.
 
-    columns: Columns
-    step: Floats
-    slope: Floats
-    K0_step: Floats
-    linear: Floats
-    quadratic: Floats
+    slope: The slope of the objective.
+    """
 
-    @classmethod
-    def of(cls, columns: Columns, step: Floats, slope: Floats) -> Line:
-        """Return the line along a step, given the slope of the objective."""
-        K0_step = columns.K0 @ step
-        linear = 2 * columns.penalty * dots(step, columns.K0_weights)
-        return cls(columns, step, slope, K0_step, linear, columns.penalty * dots(step, K0_step))
+    def __init__(self, columns: Columns, step: Floats, slope: Floats) -> None:
+        self.columns, self.step, self.slope = columns, step, slope
+        self.K0_step = columns.K0 @ step
+        self.linear = 2 * columns.penalty * dots(step, columns.K0_weights)
+        self.quadratic = columns.penalty * dots(step, self.K0_step)
 
     def objective(self, loss: Floats, length: Floats) -> Floats:
         """Return the objective at given step lengths, from the loss there."""
@@ -94,47 +87,30 @@ class Points(Protocol):
         """Remove columns that have converged."""
 
 
-@dataclass
 class Columns:
-    """The columns that have not converged: their positions and L-BFGS histories."""
+    """The columns that have not converged: their positions and L-BFGS histories.
 
-    K0: Floats
-    penalty: float
-    index: Integers
-    weights: Floats
-    K0_weights: Floats
-    objective: Floats
-    n_small: Integers
-    steps: list[Floats] = field(default_factory=list)
-    changes: list[Floats] = field(default_factory=list)
-    last: tuple[Floats, Floats, Mask] | None = None
+    weights, loss: Where they start, and the loss there.
+    """
 
-    @classmethod
-    def at(cls, weights: Floats, loss: Floats, K0: Floats, penalty: float) -> Columns:
-        """Return columns that start at given weights, with the loss there."""
-        K0_weights = K0 @ weights
-        n_columns = weights.shape[1]
-        objective = loss + penalty * dots(weights, K0_weights)
-        n_small = np.zeros(n_columns, np.int64)
-        return cls(K0, penalty, np.arange(n_columns), weights.copy(), K0_weights, objective, n_small)
+    def __init__(self, weights: Floats, loss: Floats, K0: Floats, penalty: float) -> None:
+        self.K0, self.penalty = K0, penalty
+        self.index = np.arange(weights.shape[1])
+        self.weights, self.K0_weights = weights.copy(), K0 @ weights
+        self.objective = loss + penalty * dots(weights, self.K0_weights)
+        self.n_small = np.zeros(len(self.index), np.int64)
+        self.steps: list[Floats] = []
+        self.changes: list[Floats] = []
+        self.last: tuple[Floats, Floats, Mask] | None = None
 
-    def keep(self, which: Mask) -> Columns:
-        """Return a subset of the columns."""
-        last = None
+    def keep(self, which: Mask) -> None:
+        """Keep a subset of the columns."""
+        self.index, self.objective, self.n_small = self.index[which], self.objective[which], self.n_small[which]
+        self.weights, self.K0_weights = self.weights[:, which], self.K0_weights[:, which]
+        self.steps = [step[:, which] for step in self.steps]
+        self.changes = [change[:, which] for change in self.changes]
         if self.last is not None:
-            last = self.last[0][:, which], self.last[1][:, which], self.last[2][which]
-        return Columns(
-            self.K0,
-            self.penalty,
-            self.index[which],
-            self.weights[:, which],
-            self.K0_weights[:, which],
-            self.objective[which],
-            self.n_small[which],
-            [step[:, which] for step in self.steps],
-            [change[:, which] for change in self.changes],
-            last,
-        )
+            self.last = self.last[0][:, which], self.last[1][:, which], self.last[2][which]
 
     def direction(self, gradient: Floats) -> Floats:
         """Return the L-BFGS direction of each column (the two-loop recursion, column by column)."""
@@ -198,7 +174,7 @@ def descend(
         scaled = scaling @ points.gradient(2 * columns.penalty * columns.K0_weights)
         direction = columns.direction(scaled)
         slope = dots(direction, scaled)
-        line = Line.of(columns, scaling.T @ direction, slope)
+        line = Line(columns, scaling.T @ direction, slope)
         length, reached, moved = points.move(line)
         columns.go(line, length, reached, moved)
         columns.last = length * direction, scaled, moved
@@ -207,7 +183,7 @@ def descend(
         weights[:, columns.index], objective[columns.index] = columns.weights, columns.objective
         done = columns.n_small >= patience
         if done.any():
-            columns = columns.keep(~done)
+            columns.keep(~done)
             points.drop(done)
             on_done(int(done.sum()))
     points.drop(np.ones(len(columns.index), np.bool_))

@@ -95,12 +95,16 @@ class Moments:
         gram, cross = self.gram / divisors[:, None] / divisors, self.cross / divisors[:, None]
         return replace(self, mean=self.mean / divisors, gram=gram, cross=cross)
 
-    def without_constants(self) -> Moments:
-        """Return the moments with features that vary only by rounding set to 0, so that noise is not fitted."""
+    @property
+    def is_constant(self) -> Mask:
+        """Mask of features that vary only by rounding."""
         if self.after_products:
-            constant = self.variances <= 1e-12 * (self.variances + self.n_points * self.mean**2)
-        else:
-            constant = is_constant(self.variances, self.n_points, self.mean, self.rounding)
+            return self.variances <= 1e-12 * (self.variances + self.n_points * self.mean**2)
+        return is_constant(self.variances, self.n_points, self.mean, self.rounding)
+
+    def without_constants(self) -> Moments:
+        """Return the moments with constant features set to 0, so that noise is not fitted."""
+        constant = self.is_constant
         if not constant.any():
             return self
         gram, cross = self.gram.copy(), self.cross.copy()
@@ -221,15 +225,14 @@ def dense_gram(
     return gram
 
 
-def sparse_gram(features: sp.csr_array, mean: Floats) -> tuple[Floats, Mask]:
-    """Return X'X of the centred features, and a mask of constant features."""
+def sparse_gram(features: sp.csr_array, mean: Floats) -> Floats:
+    """Return X'X of the centred features."""
     n, n_features = features.shape
     gram = np.zeros((n_features, n_features))
     _kernels.add_sparse_gram(features.indptr, features.indices, features.data, gram)
     gram += np.triu(gram, 1).T
-    second_moments = np.diag(gram).copy()
     gram -= n * np.outer(mean, mean)
-    return gram, np.diag(gram) <= 1e-12 * second_moments  # the rounding error of the difference
+    return gram
 
 
 def is_constant(squares: Array, n: int, mean: Floats, rounding: float) -> Mask:
@@ -254,5 +257,4 @@ def _sparse_moments(
         cross += sums[start : start + 65536].T @ codes
         total += counts[start : start + 65536] @ codes
     cross -= np.outer(mean, total)
-    gram, _ = sparse_gram(features, mean)
-    return mean, gram, cross
+    return mean, sparse_gram(features, mean), cross

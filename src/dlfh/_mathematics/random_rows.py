@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dlfh._arrays import Floats, Integers
+from dlfh._arrays import Floats
 from dlfh.blocks.base import Blocks
 
 #: Rows drawn by one generator, and rows drawn at once.
@@ -45,7 +45,7 @@ class RandomBlocks(Blocks):
         self.first = copy.deepcopy(rng)
         for _ in self._chunks(rng, min(self.shape[0], _GROUP)):
             pass  # advance the generator
-        self.seeds = _seeds(rng, self.shape[0])
+        self.seeds = rng.integers(2**63, size=max(-(-self.shape[0] // _GROUP) - 1, 0))  # of all groups but the first
 
     def _read(self, number: int) -> Floats:
         start, stop = int(self.starts[number]), int(self.starts[number + 1])
@@ -63,8 +63,3 @@ class RandomBlocks(Blocks):
     def _chunks(self, rng: np.random.Generator, n_rows: int) -> Iterator[Floats]:
         for start in range(0, n_rows, _CHUNK):
             yield draw(rng, min(_CHUNK, n_rows - start), self.shape[1], uniform=self.uniform)
-
-
-def _seeds(rng: np.random.Generator, n_rows: int) -> Integers:
-    """Return the seeds of all groups but the first."""
-    return rng.integers(2**63, size=max(-(-n_rows // _GROUP) - 1, 0))

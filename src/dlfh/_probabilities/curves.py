@@ -85,13 +85,11 @@ class LabelCurves:
         return LabelCurves(slope, intercept, prior, trust, self.exclusive)
 
     def to_arrays(self) -> dict[str, Array]:
-        """Return the arrays from which `from_arrays` restores the curves."""
         curves = np.stack([self.slope, self.intercept, self.prior, self.trust])
         return {"curves": curves, "exclusive": np.array([self.exclusive])}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array], n_labels: int) -> LabelCurves:
-        """Restore curves from their arrays."""
         slope, intercept, prior, trust = check_array(arrays, "curves", np.float64, (4, n_labels))
         if min(prior.min(), trust.min()) < 0 or max(prior.max(), trust.max()) > 1:
             raise ValueError("its label probabilities have a prior or a trust outside 0 to 1")
@@ -203,7 +201,6 @@ class MatchCurves:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array], sources: tuple[Source, ...]) -> MatchCurves:
-        """Restore curves from their array."""
         n = len(sources)
         parameters = check_array(arrays, "matches", np.float64, (len(MATCHES), n, n, N_PARAMETERS))
         if (np.diff(parameters[..., :_N_KNOTS]) <= 0).any() or (np.diff(parameters[..., _N_KNOTS:-2]) < 0).any():

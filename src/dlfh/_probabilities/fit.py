@@ -12,7 +12,6 @@ import numpy as np
 
 from dlfh._arrays import Codes, Integers
 from dlfh._labels import LabelSets
-from dlfh._mathematics.ridge import RidgeSolution
 from dlfh._mathematics.targets import BlockTargets, RealTargets, Targets
 from dlfh._probabilities.curves import (
     N_PARAMETERS,
@@ -29,8 +28,8 @@ from dlfh._probabilities.model import LabelFunction, LabelModel, PendingLabels, 
 from dlfh._probabilities.quantizer import MAX_POINTS, LabelQuantizer
 from dlfh._probabilities.scores import MATCHES, Match, redundancy_weights
 from dlfh.blocks.base import Blocks
-from dlfh.hashing.base import FitContext, HashFunction, HashLearner, SummedLearner
-from dlfh.hashing.survey import Survey
+from dlfh.hashing.base import FitContext, HashFunction, HashLearner
+from dlfh.hashing.feature_maps import Survey
 
 #: Points that curves are fitted to: a curve has two parameters, and few labels need few points.
 _MIN_POINTS, _POINTS_PER_LABEL = 1 << 11, 256
@@ -68,13 +67,14 @@ class LabelFit:
 
         numbers: The points' numbers among those of all modalities, if some points lack this one.
         """
-        points = self._sample(features, targets)
-        Survey.of(features, modality, self.context).request(points)
+        points, survey = self._sample(features, targets), Survey.of(features, modality, self.context)
+        survey.request(points)
         chosen = learner.resolve(features, targets, modality, self.context)
         labeller = chosen.label_learner()
         n_bits = targets.n_bits if labeller is chosen and type(targets.distinct) is Targets else 0
         labelled = targets.with_labels(codes=n_bits > 0)
-        function = scores = None
+        function: Any = None
+        scores: Any = None
         if labeller is not None and labelled is not None:
             both = labeller.fit_blocks(features, labelled, modality, self.context)
             scores = both.columns(slice(n_bits, None))
@@ -86,14 +86,23 @@ class LabelFit:
             return function
         assert isinstance(targets.labels, LabelSets)
         self.fitted.labels = self.fitted.labels or targets.labels
+        left_out_of = scores
         if solution is not None:
             solution = solution.columns(slice(n_bits, None))
-        else:
+        else:  # solved without a matrix of all features: points are left out of a regression on a sample
             points = points[:: -(-len(points) // _MAX_POINTS_BY_POINTS)]
-        self._calibrate(labeller, scores, solution, features, targets, modality, points)
-        if numbers is not None and modality in self.fitted.left_out:
-            left_out = self.fitted.left_out[modality]
-            self.fitted.left_out[modality] = left_out._replace(points=numbers[left_out.points])
+            left_out_of = copy.copy(scores)
+            left_out_of.ridge = (scores.ridge or 1.0) * len(points) / features.shape[0]  # constant features have none
+        survey.look(points)
+        sets = targets.take(points)[1]
+        truth = sets.rows()[sets.set_of_point]
+        labels = RealTargets(truth.toarray(), np.arange(len(points)), scores.n_bits)
+        values = labeller.leave_one_out(left_out_of, survey.take(points), labels, solution)
+        if values is not None:
+            curves = fit_label_curves(values, truth, self.context.workers)
+            self.fitted.functions[modality] = LabelFunction(scores, curves)
+            points = points if numbers is None else numbers[points]
+            self.fitted.left_out[modality] = LeftOut(points, curves(values), labels.codes.astype(bool))
         return function
 
     def _sample(self, features: Blocks, targets: BlockTargets) -> Integers:
@@ -102,31 +111,6 @@ class LabelFit:
         enough = max(_MIN_POINTS, _POINTS_PER_LABEL * n_labels)
         size = min(n, _MAX_POINTS, enough, max(512, _MAX_SCORES // n_labels))
         return np.sort(np.random.default_rng(self.context.seed).choice(n, size, replace=False))
-
-    def _calibrate(
-        self,
-        learner: SummedLearner,
-        scores: Any,
-        solution: RidgeSolution | None,
-        features: Blocks,
-        targets: BlockTargets,
-        modality: str,
-        points: Integers,
-    ) -> None:
-        survey = Survey.of(features, modality, self.context)
-        survey.look(points)
-        sets = targets.take(points)[1]
-        truth = sets.rows()[sets.set_of_point]
-        if solution is None:  # solved without a matrix of all features: points are left out of a regression on them
-            scaled = copy.copy(scores)
-            scaled.ridge = (scores.ridge or 1.0) * len(points) / features.shape[0]  # constant features have none
-        labels = RealTargets(truth.toarray(), np.arange(len(points)), scores.n_bits)
-        values = learner.leave_one_out(scores if solution else scaled, survey.take(points), labels, solution)
-        if values is None:
-            return
-        curves = fit_label_curves(values, truth, self.context.workers)
-        self.fitted.functions[modality] = LabelFunction(scores, curves)
-        self.fitted.left_out[modality] = LeftOut(points, curves(values), labels.codes.astype(bool))
 
 
 @dataclass

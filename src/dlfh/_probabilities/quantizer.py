@@ -92,12 +92,10 @@ class LabelQuantizer:
         return LabelQuantizer(self.n_bits, group, np.hstack([self.centroids, new]))
 
     def to_arrays(self) -> dict[str, Array]:
-        """Return the arrays from which `from_arrays` restores the quantiser."""
         return {"group": self.group, "centroids": self.centroids}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array], n_labels: int, n_bits: int) -> LabelQuantizer:
-        """Restore a quantiser from its arrays."""
         group = check_array(arrays, "group", np.int64, (n_labels,))
         centroids = check_array(arrays, "centroids", np.float32, (N_CENTROIDS, n_labels))
         if not 0 <= group.min() <= group.max() < n_bytes(n_bits) or not np.bincount(group).all():

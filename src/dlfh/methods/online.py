@@ -24,8 +24,8 @@ from dlfh._progress import progress
 from dlfh._validation import Features, raise_for_overflow, raise_if_not_finite
 from dlfh.codes import n_bytes, pack
 from dlfh.hashing.base import check_array
+from dlfh.hashing.feature_maps import UNSCALED
 from dlfh.hashing.linear import LinearRidge
-from dlfh.hashing.scaling import UNSCALED
 from dlfh.methods.method import Method
 from dlfh.methods.parameter_types import PositiveInt, RidgeOrAuto
 
@@ -49,7 +49,7 @@ class FeatureSums:
         with np.errstate(over="ignore", invalid="ignore"):
             if sp.issparse(features):
                 wide = features.astype(np.float64)  # small integers would wrap around
-                sums = cls(sparse_gram(wide, zero)[0], wide.T @ B, np.asarray(wide.sum(axis=0)).ravel())
+                sums = cls(sparse_gram(wide, zero), wide.T @ B, np.asarray(wide.sum(axis=0)).ravel())
             else:
                 cross = np.zeros((features.shape[1], B.shape[1]))
                 for start, stop in row_chunks(features):
