@@ -41,15 +41,11 @@ _MAX_POINTS_BY_POINTS = 2048
 _LIFTS, _LIFT_QUERIES, _LIFT_ITEMS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0), 128, 1024
 
 
-@dataclass
 class LabelFit:
     """Fits the functions of a method's modalities one after another."""
 
-    n_bits: int
-    context: FitContext
-
-    def __post_init__(self) -> None:
-        self.fitted = FittedLabels(self.n_bits, self.context.seed)
+    def __init__(self, n_bits: int, context: FitContext) -> None:
+        self.context, self.fitted = context, FittedLabels(n_bits, context.seed)
 
     def model(self, modalities: tuple[str, ...]) -> PendingLabels:
         """Return a function that calibrates the label probabilities of all modalities, for the first use of them."""
