@@ -3,8 +3,8 @@
 `LabelCurves` turn the scores of a regression into label probabilities, by a logistic curve per label. `MatchCurves`
 turn the score of a query and an item (`scores`) into the probability that the item is what the query asks for. These
 scores multiply the probabilities of labels as if labels were independent, and the first items are those whose scores
-err upwards. Curves fitted to pairs of left-out points repair both: a monotone, piecewise linear function of the score,
-plus what the query says of itself, in log-odds. Each choice of modalities for queries and for items has its own curve.
+are overestimated. Curves fitted to pairs of left-out points correct both: a monotone, piecewise linear function of the
+score plus two features of the query, in log-odds, for each choice of modalities for queries and for items.
 """
 
 from __future__ import annotations

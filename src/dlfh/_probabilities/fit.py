@@ -82,18 +82,18 @@ class LabelFit:
             return function
         assert isinstance(targets.labels, LabelSets)
         self.fitted.labels = self.fitted.labels or targets.labels
-        left_out_of = scores
+        refitted = scores
         if solution is not None:
             solution = solution.columns(slice(n_bits, None))
         else:  # solved without a matrix of all features: points are left out of a regression on a sample
             points = points[:: -(-len(points) // _MAX_POINTS_BY_POINTS)]
-            left_out_of = copy.copy(scores)
-            left_out_of.ridge = (scores.ridge or 1.0) * len(points) / features.shape[0]  # constant features have none
+            refitted = copy.copy(scores)
+            refitted.ridge = (scores.ridge or 1.0) * len(points) / features.shape[0]  # constant features have none
         survey.look(points)
         sets = targets.take(points)[1]
         truth = sets.rows()[sets.set_of_point]
         labels = RealTargets(truth.toarray(), np.arange(len(points)), scores.n_bits)
-        values = labeller.leave_one_out(left_out_of, survey.take(points), labels, solution)
+        values = labeller.leave_one_out(refitted, survey.take(points), labels, solution)
         if values is not None:
             curves = fit_label_curves(values, truth, self.context.workers)
             self.fitted.functions[modality] = LabelFunction(scores, curves)
@@ -111,7 +111,7 @@ class LabelFit:
 
 @dataclass
 class FittedLabels:
-    """Functions of labels, and the predictions of points that were left out, to which the rest is fitted.
+    """Label functions and leave-one-out predictions, from which the label model is calibrated.
 
     functions, left_out: By modality: label probabilities, and those of a sample of points by functions without them.
     """
