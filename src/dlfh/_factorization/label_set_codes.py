@@ -81,13 +81,10 @@ class LabelSetCodes:
         number = self._numbered(new)
         is_known = np.array([bool(key) for key in keys], bool)
         rows = np.array([number[key] if key else 0 for key in keys], np.int64)
-        answers = []
-        for m in range(len(self.weights)):
-            code = m if len(self.codes) > 1 else 0
-            codes = np.concatenate([self.codes[code], learned[code]])[rows]
-            codes[~is_known] = 0
-            answers.append(codes)
-        return answers, is_known
+        codes = [np.concatenate(parts)[rows] for parts in zip(self.codes, learned, strict=True)]
+        for each in codes:
+            each[~is_known] = 0
+        return codes if len(codes) > 1 else codes * len(self.weights), is_known
 
     def extended(
         self,

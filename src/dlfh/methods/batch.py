@@ -148,6 +148,7 @@ class SharedCodes:
         self.views, self.B, self.V, self.model = views, B, V, model
         self.weights: Floats = rows.weights.astype(np.float64)
         self.L, self.G, self._sums = rows.indicator, rows.unit_indicator, rows.sums
+        self.term_weights = [float(model.feature_weight)] * len(views) + [float(model.label_weight)]
         self.products = self._products()
         self.U: list[Floats] = []
 
@@ -155,16 +156,13 @@ class SharedCodes:
         """Return V'X for each modality, and V'L."""
         return [*(view.transposed_times(self.V).T for view in self.views), self._sums(self.L, self.V).T]
 
-    def _term_weights(self) -> list[float]:
-        return [*(float(self.model.feature_weight) for _ in self.views), float(self.model.label_weight)]
-
     def update(self, rng: np.random.Generator | None) -> None:
         """Update U, V and B; ``rng`` draws directions that V lacks."""
         c, omega = self.B.shape[1], float(self.model.omega)
         VV = self._sums(self.V, self.V)
         self.U = [solve_ridge(VV.copy(), float(self.model.delta), product) for product in self.products]
         Z = c * (self.G @ self._sums(self.G, self.B)) + omega * self.B
-        for weight, X, U in zip(self._term_weights(), [*self.views, self.L], self.U, strict=True):
+        for weight, X, U in zip(self.term_weights, [*self.views, self.L], self.U, strict=True):
             Z += weight * (X.times(U.T) if isinstance(X, AnchorFeatures) else X @ U.T)
         self.V = uncorrelated(Z, self.weights, rng)
         self.B = np.where(c * (self.G @ self._sums(self.G, self.V)) + omega * self.V >= 0, 1.0, -1.0)
@@ -179,7 +177,7 @@ class SharedCodes:
         value -= 2 * c * np.sum(self._sums(self.G, self.B) * self._sums(self.G, self.V))
         value += model.omega * (n * c - 2 * np.sum(self.weights @ (self.B * self.V)) + np.trace(VV))
         squares = [*(float(np.trace(view.gram)) for view in self.views), float(self.weights @ self.L.sum(axis=1))]
-        for weight, square, U, product in zip(self._term_weights(), squares, self.U, self.products, strict=True):
+        for weight, square, U, product in zip(self.term_weights, squares, self.U, self.products, strict=True):
             value += weight * (square - 2 * np.sum(U * product) + np.sum((U @ U.T) * VV))
             value += weight * float(model.delta) * np.sum(U**2)
         return float(value)

@@ -97,21 +97,10 @@ class CodeLearning:
         self, supervision: LabelRows | ObservedPairs, rng: np.random.Generator, workers: Workers, bar: Bar
     ) -> tuple[Factorization, LabelSetCodes | None]:
         """Learn codes in this process; return them, and the label-set codes where the rows have labels."""
-        sample_size = self.sample_size(supervision)
-        max_iter = self._max_iter(sample_size)
-        likelihood = self.likelihood(supervision)
-        learned = factorize(
-            likelihood,
-            supervision,
-            random_start(len(supervision), self.n_codes, int(self.model.n_bits), rng),
-            max_iter=max_iter,
-            sample_size=sample_size,
-            rng=rng,
-            workers=workers,
-            early_stopping=self.model.early_stopping,
-            track_objective=self.model.track_objective,
-            on_iteration=bar.counter("codes", max_iter),
-        )
+        size, likelihood = self.sample_size(supervision), self.likelihood(supervision)
+        start = random_start(len(supervision), self.n_codes, int(self.model.n_bits), rng)
+        options = self._iterations(size, bar) | {"track_objective": self.model.track_objective}
+        learned = factorize(likelihood, supervision, start, sample_size=size, rng=rng, workers=workers, **options)
         if not isinstance(supervision, LabelRows):
             return learned, None
         return learned, LabelSetCodes.from_rows(supervision, learned.codes, likelihood, self.n_modalities)
@@ -131,15 +120,9 @@ class CodeLearning:
         by_block = labels.persist(functools.partial(_label_sets_of_block, labels.shape[1]))
         parts = PartitionedLabels.from_blocks(by_block, self.pair_weights)
         size = self._n_samples(parts.n_points, parts.n_sets)
-        max_iter = self._max_iter(size)
+        options = self._iterations(size, bar)
         learned = factorize_partitioned(
-            self.likelihood(parts),
-            parts,
-            self.n_codes,
-            max_iter=max_iter,
-            sample=Sample(size, rng),
-            early_stopping=self.model.early_stopping,
-            on_iteration=bar.counter("codes", max_iter),
+            self.likelihood(parts), parts, self.n_codes, sample=Sample(size, rng), **options
         )
         return learned, by_block
 
@@ -166,11 +149,11 @@ class CodeLearning:
         if size is not None and size > n_points and self.model.solver != "full":
             raise InputError(f"sample_size is {size} but there are only {n_points} points")
 
-    def _max_iter(self, sample_size: int | None) -> int:
-        if self.model.max_iter is not None:
-            return int(self.model.max_iter)
+    def _iterations(self, sample_size: int | None, bar: Bar) -> dict[str, Any]:
         # Exact steps with sampled columns converge in a few iterations; the full solver stops by itself.
-        return 10 if self.model.step == "exact" and sample_size is not None else 100
+        n = 10 if self.model.step == "exact" and sample_size is not None else 100
+        n = n if self.model.max_iter is None else int(self.model.max_iter)
+        return {"max_iter": n, "early_stopping": self.model.early_stopping, "on_iteration": bar.counter("codes", n)}
 
     def _n_samples(self, n_points: int, n_sets: int) -> int:
         if self.model.sample_size is not None:

@@ -291,7 +291,7 @@ class DLFH(Method):
             raise InputError("pass either labels or similarity, not both")
         if self.shared_code and similarity is not None:
             raise InputError("shared_code learns from labels, not from similarity")
-        data = IncompleteData.of(arrays, label_sets, present, labelled)
+        data = IncompleteData(arrays, label_sets, present, labelled)
         if self.shared_code and data.masks is not None:
             raise InputError("shared_code needs points that have every modality")
         supervision: LabelRows | ObservedPairs
@@ -427,14 +427,9 @@ class DLFH(Method):
             # The ridge of "auto" stays, and matters less and less as the sums grow.
             share = n_before / (n_before + labels.n_points)
             chosen = {name: rescaled(learner, share) for name, learner in self.chosen_.items()}
-            functions, scores, sums = add_points(
-                self.hash_functions_,
-                self._learners(names) | chosen,
-                self.sums_,
-                {name: in_one_block(matrix, name) for name, matrix in features.items()},
-                targets,
-                FitContext(workers, 0, bar),
-            )
+            used, context = self._learners(names) | chosen, FitContext(workers, 0, bar)
+            blocks = {name: in_one_block(matrix, name) for name, matrix in features.items()}
+            functions, scores, sums = add_points(self.hash_functions_, used, self.sums_, blocks, targets, context)
         shares = {name: moments.target_mean[n_bits:] for name, moments in sums.items()}
         label_model = self.label_model_ and self.label_model_.grown(grown.sets.names, scores, shares)
         self.hash_functions_, self.sums_, self.chosen_, self.label_codes_ = functions, sums, chosen, grown

@@ -7,10 +7,10 @@ that have the modality.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from dlfh._arrays import Codes, Integers, Mask
 from dlfh._factorization.solver import Factorization
@@ -43,7 +43,11 @@ def _masks(present: Any, features: Mapping[str, Features], n_points: int) -> tup
     nothing = np.flatnonzero(~np.any(masks, axis=0))
     if len(nothing):
         raise InputError(f"point {nothing[0]} has no modality: remove it")
-    _check_overlap(list(features), masks)
+    has = np.stack(masks).astype(np.int64)
+    _, component = connected_components(has @ has.T)  # of modalities that have points in common
+    apart = [name for name, number in zip(features, component, strict=True) if number != component[0]]
+    if apart:
+        raise InputError(f"modalities {next(iter(features))!r} and {apart[0]!r} never overlap: no point has both")
     return None if all(mask.all() for mask in masks) else tuple(masks)
 
 
@@ -57,20 +61,6 @@ def _check_mask(mask: Any, name: str, n_points: int) -> Mask:
     return array
 
 
-def _check_overlap(names: list[str], masks: list[Mask]) -> None:
-    """Raise InputError unless common points connect all modalities."""
-    reached = {0}
-    while True:
-        new = {b for b in range(len(names)) if b not in reached and any(np.any(masks[a] & masks[b]) for a in reached)}
-        if not new:
-            break
-        reached |= new
-    apart = [name for index, name in enumerate(names) if index not in reached]
-    if apart:
-        raise InputError(f"modalities {names[0]!r} and {apart[0]!r} never overlap: no point has both")
-
-
-@dataclass(frozen=True)
 class IncompleteData:
     """Features with missing parts, and the known similarities of points.
 
@@ -79,38 +69,23 @@ class IncompleteData:
     label_sets: The labels of the known points; None if similarities of pairs are known instead.
     """
 
-    features: dict[str, Features]
-    masks: tuple[Mask, ...] | None
-    known: Integers
-    unknown: Integers
-    label_sets: LabelSets | None
-
-    @classmethod
-    def of(
-        cls, features: dict[str, Features], label_sets: LabelSets | None, present: Any, labelled: Any
-    ) -> IncompleteData:
-        """Return checked data; raise InputError if it cannot be learned from."""
-        n_points = next(iter(features.values())).shape[0]
-        masks, known = _masks(present, features, n_points), np.arange(n_points)
-        if label_sets is None:
-            return cls(features, masks, known, known[:0], None)
-        if labelled is not None:
-            known = np.flatnonzero(_check_mask(labelled, "labelled", n_points))
-            if not len(known):
+    def __init__(
+        self, features: dict[str, Features], label_sets: LabelSets | None, present: Any, labelled: Any
+    ) -> None:
+        self.features, self.n_points = features, next(iter(features.values())).shape[0]
+        self.masks, everyone = _masks(present, features, self.n_points), np.arange(self.n_points)
+        self.known, self.label_sets = everyone, label_sets
+        if labelled is not None and label_sets is not None:
+            self.known = np.flatnonzero(_check_mask(labelled, "labelled", self.n_points))
+            if not len(self.known):
                 raise InputError("labelled is False for every point, so there are no labels to learn from")
-        if len(known) < n_points:
-            label_sets = label_sets.take(known)
-            if len(label_sets.labels) == 0:
+            self.label_sets = label_sets.take(self.known)
+            if not len(self.label_sets.labels):
                 raise InputError("labels are all empty: no labelled point has a label, so no two points are similar")
-        for name, mask in zip(features, masks or (), strict=masks is not None):
-            if not mask[known].any():
+        self.unknown = np.setdiff1d(everyone, self.known, assume_unique=True)
+        for name, mask in zip(features, self.masks or (), strict=self.masks is not None):
+            if not mask[self.known].any():
                 raise InputError(f"no labelled point has the modality {name!r}")
-        unknown = np.setdiff1d(np.arange(n_points), known, assume_unique=True)
-        return cls(features, masks, known, unknown, label_sets)
-
-    @property
-    def n_points(self) -> int:
-        return len(self.known) + len(self.unknown)
 
     def learn_functions(
         self, learned: Factorization, learners: dict[str, HashLearner], context: FitContext, self_training: int

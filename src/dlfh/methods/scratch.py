@@ -118,6 +118,7 @@ class LatentCodes:
 
     def __init__(self, views: list[AnchorFeatures], L: sp.csr_array, V: Floats, R: Floats, model: SCRATCH) -> None:
         self.views, self.L, self.V, self.R, self.model = views, L, V, R, model
+        self.a = float(model.modality_weight), 1 - float(model.modality_weight)
         # One Cholesky factor of X'X + (gamma / mu) I serves all rounds.
         self.whitening = [Whitening(view.gram, float(model.gamma / model.mu)) for view in views]
         self.XV = [view.transposed_times(V) for view in views]
@@ -125,10 +126,6 @@ class LatentCodes:
         self.U: list[Floats] = []
         self.W: list[Floats] = []
         self.G: Floats = np.empty(0)
-
-    @property
-    def a(self) -> tuple[float, float]:
-        return float(self.model.modality_weight), 1 - float(self.model.modality_weight)
 
     def update(self) -> None:
         self.update_codes()

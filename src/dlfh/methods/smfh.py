@@ -121,15 +121,14 @@ class SMFH(Method):
             state, self.objective_ = _train(self, X, G, rng, bar.counter("iterations", int(self.max_iter)))
         V, projections = state
         mean = V.mean(axis=0, dtype=np.float64)
-        self.codes_ = {name: pack(mean < V) for name in features}
-        self.hash_functions_ = {}
+        self.codes_, self.hash_functions_ = {name: pack(mean < V) for name in features}, {}
         for name, P in zip(features, projections, strict=True):
-            zero = np.zeros(P.shape[1])
-            function = LinearHash(zero, np.ascontiguousarray(P.T, np.float32), -mean, float(self.gamma))
+            weights = np.ascontiguousarray(P.T, np.float32)
+            function = LinearHash(np.zeros(len(weights)), weights, -mean, float(self.gamma))
             self.hash_functions_[name] = UnitLinearHash(function, split=splits[name])
 
 
-State = tuple[Array, tuple[Array, Array]]
+State = tuple[Array, list[Array]]
 
 
 def _train(
@@ -147,7 +146,7 @@ def _train(
     n_sampled = min(int(model.sample_size), n)
     damping = n_sampled**-0.1
     squares = [float(np.trace(gram)) for gram in grams]
-    history, last = [np.inf], (V, (P[0], P[1]))
+    history, last = [np.inf], (V, P)
     for _ in range(int(model.max_iter)):
         R = rng.permutation(n)[:n_sampled]
         graph = _Graph(G[R])
@@ -182,8 +181,8 @@ def _train(
         elif not objective <= 2 * history[-2]:
             return last, np.array(history[1:])
         elif abs(history[-2] - objective) <= float(model.tol) * objective:
-            return (V, (P[0], P[1])), np.array(history[1:])
-        last = V, (P[0], P[1])
+            return (V, P), np.array(history[1:])
+        last = V, P
     return last, np.array(history[1:])
 
 
