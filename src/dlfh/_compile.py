@@ -87,9 +87,6 @@ class Kernel:
     def __call__(self, *arguments: Any) -> Any:
         layout = tuple(map(_layout, arguments))
         if layout not in self._compiled:
-            self._compile(tuple(numba.typeof(argument) for argument in arguments))
+            self._dispatcher.compile(tuple(map(numba.typeof, arguments)))
             self._compiled.add(layout)
         return self._dispatcher(*arguments)
-
-    def _compile(self, types: tuple[Any, ...]) -> None:
-        self._dispatcher.compile(types)

@@ -174,10 +174,6 @@ class LabelSets:
         """Return the sets and their counts without ``set_of_point``."""
         return replace(self, set_of_point=np.empty(0, np.int64))
 
-    def merged_with(self, other: LabelSets) -> LabelSets:
-        """Return the sets of the points of both, without ``set_of_point``."""
-        return LabelSets.merge(self.aligned_with(other, name="one block of labels", other_name="another"))[0]
-
     @classmethod
     def merge(cls, parts: Sequence[LabelSets]) -> tuple[LabelSets, list[Integers]]:
         """Merge parts that number labels alike; return the merged sets without points, and each part's set numbers."""

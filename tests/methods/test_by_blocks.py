@@ -269,7 +269,7 @@ def test_label_sets_of_two_parts_merge_to_those_of_the_whole(seed: int, cut: int
     whole, first, rest = (
         LabelSets.from_labels(part, allow_empty=True) for part in (labels, labels[:cut], labels[cut:])
     )
-    merged = first.without_points().merged_with(rest.without_points())
+    merged, _ = LabelSets.merge(first.aligned_with(rest, name="first", other_name="rest"))
     for name in ("n_labels", "names"):
         assert getattr(merged, name) == getattr(whole, name)
     for name in ("starts", "labels", "counts"):

@@ -98,6 +98,12 @@ def update_bits(code, first_bit, last_bit, columns, places, kinds, residuals, ta
     return flips
 
 
+@njit
+def _buffers(n):
+    """Return numbers of shared labels, distances, places in the tables and residuals of ``n`` columns."""
+    return np.zeros(n, np.int32), np.empty(n, np.uint16), np.empty(n, np.uint16), np.empty(n, np.int64)
+
+
 @Kernel
 def update_rows(
     row_bytes, row_words, row_sets, label_lists, columns, inverted_lists, tables, first_bit, last_bit, start, stop
@@ -110,12 +116,8 @@ def update_rows(
     distance, dissimilar pairs before similar ones.
     """
     column_words, _, column_weights = columns
-    n_columns = column_weights.size
     n_distances = tables[0].size // 2
-    shared = np.zeros(n_columns, np.int32)
-    distances = np.empty(n_columns, np.uint16)
-    places = np.empty(n_columns, np.uint16)
-    residuals = np.empty(n_columns, np.int64)
+    shared, distances, places, residuals = _buffers(column_weights.size)
     flips = 0
     marked_set = -1
     for i in range(start, stop):
@@ -140,10 +142,7 @@ def update_shared_rows(
     """
     n_rows = row_weights.size
     n_distances = tables[0].size // 2
-    shared = np.zeros(n_rows, np.int32)
-    distances = np.empty(n_rows, np.uint16)
-    places = np.empty(n_rows, np.uint16)
-    residuals = np.empty(n_rows, np.int64)
+    shared, distances, places, residuals = _buffers(n_rows)
     weights = row_weights.copy()
     flips = 0
     for i in range(n_rows):
@@ -151,8 +150,7 @@ def update_shared_rows(
         distances_to_all(row_words[i], words, distances)
         weights[i] = 0
         kinds = find_places(shared, distances, n_distances, weights, places)
-        columns = (masks, weights)
-        flips += update_bits(row_bytes[i], first_bit, last_bit, columns, places, kinds, residuals, tables, i)
+        flips += update_bits(row_bytes[i], first_bit, last_bit, (masks, weights), places, kinds, residuals, tables, i)
         weights[i] = row_weights[i]
         for w in range(words.shape[0]):
             words[w, i] = row_words[i, w]
@@ -202,9 +200,7 @@ def update_observed_rows(
     longest = np.int64(0)
     for i in range(start, stop):
         longest = max(longest, starts[i + 1] - starts[i])
-    distances = np.empty(longest, np.uint16)
-    places = np.empty(longest, np.uint16)
-    residuals = np.empty(longest, np.int64)
+    _, distances, places, residuals = _buffers(longest)
     column_weights = np.empty(longest, np.int64)
     masks = np.empty((last_bit, longest), np.int8)
     flips = 0

@@ -13,7 +13,7 @@ import numpy as np
 
 from dlfh._parameters import Parameterized
 from dlfh._persistence.model_folder import MAX_DIGITS
-from dlfh.errors import InputError, ModelError
+from dlfh.errors import InputError, ModelError, prefixed
 
 #: Maximum nesting depth of a parameter.
 _MAX_DEPTH = 50
@@ -108,10 +108,8 @@ def parameters_to_json(owner: Parameterized, objects: Registry[Any] | None = Non
     saved = {}
     for name, value in owner.get_params(deep=False).items():
         is_generator = name == "random_state" and isinstance(value, np.random.Generator)
-        try:
+        with prefixed(f"cannot save parameter {name!r} of {type(owner).__name__}"):
             saved[name] = None if is_generator or name in owner.unsaved_parameters else _to_json(value, objects)
-        except InputError as error:
-            raise InputError(f"cannot save parameter {name!r} of {type(owner).__name__}: {error}") from None
     return saved
 
 

@@ -99,15 +99,10 @@ class Blocks(ABC):
     ) -> Result:
         """Return ``function(first row, block, *blocks of others)`` of every block, merged as a tree.
 
-        Parameters
-        ----------
-        function : callable
-            Takes the number of a block's first row, the block, and the same rows of the others. It must not modify
-            them.
-        merge : callable
-            Merges the results of two neighbours, in order.
-        *others : Blocks
-            Matrices split at the same rows.
+        function: Must not modify its arguments: the number of a block's first row, the block, and the same rows of the
+            others.
+        merge: Merges the results of two neighbours, in order.
+        others: Matrices split at the same rows.
         """
         self.check_aligned(*others)
         pending: list[tuple[int, Result]] = []  # results with their heights in the tree, as the digits of a counter
@@ -153,11 +148,7 @@ class Blocks(ABC):
     def read_ahead(self, *others: Blocks, numbers: Sequence[int] | None = None) -> Iterator[tuple[int, list[Any]]]:
         """Yield block numbers with the block and the same rows of the others, reading the next one meanwhile.
 
-        Parameters
-        ----------
-        *others : Blocks
-        numbers : sequence of int, optional
-            The blocks to read; all that are not empty by default.
+        numbers: The blocks to read; all that are not empty by default.
         """
 
         def read(number: int) -> list[Any]:
@@ -177,10 +168,7 @@ class Blocks(ABC):
                 yield number, blocks
 
     def map(self, function: Callable[..., Any], n_columns: int | None, dtype: npt.DTypeLike, *others: Blocks) -> Blocks:
-        """Return ``function(block, *blocks of others)`` of every block, evaluated when read.
-
-        The results have ``n_columns`` columns; None for vectors.
-        """
+        """Return ``function(block, *blocks of others)`` of every block, evaluated when read; None columns: vectors."""
         self.check_aligned(*others)
         return MappedBlocks((self, *others), function, n_columns, dtype)
 
@@ -199,10 +187,7 @@ class Blocks(ABC):
         return np.asarray(self)
 
     def lazy_result(self) -> Any:
-        """Return the matrix as users receive it, without computing it: blocks or a Dask array.
-
-        What comes from a single block in memory is an array.
-        """
+        """Return the matrix as users receive it, not computed unless it comes from a single block in memory."""
         return self
 
     def take(self, rows: Integers) -> Any:

@@ -33,24 +33,22 @@ class ParquetBlocks(Blocks):
     is_splittable = True
 
     def __init__(self, path: Path, columns: str | Sequence[str] | None) -> None:
-        self.name, self.is_sparse = str(path), False
-        files = _files(path)
+        self.name, files = str(path), _files(path)
+        schema, _ = self._open(files[0])
+        self.columns, self.width = _choose_columns(path, schema, columns)
+        self.is_sparse = self.width is not None
+        is_one = not self.is_sparse and (columns is None or isinstance(columns, str))
+        self.is_vector = is_one and not _is_list(schema.field(self.columns[0]).type)
         self.groups: list[tuple[Path, int]] = []
         self.stream: _Stream | None = None
-        starts, names = [np.zeros(1, np.int64)], None
+        starts = [np.zeros(1, np.int64)]
         for file in files:
-            schema, metadata = self._open(file)
-            if names is None:
-                names = schema.names
-                self.columns, self.width = _choose_columns(path, schema, columns)
-                is_one = self.width is None and (columns is None or isinstance(columns, str))
-                self.is_vector = is_one and not _is_list(schema.field(self.columns[0]).type)
-            elif schema.names != names:
+            other, metadata = self._open(file)
+            if other.names != schema.names:
                 raise InputError(f"{file} and {files[0]} have different columns")
             for group in range(metadata.num_row_groups):
                 self.groups.append((file, group))
                 starts.append(starts[-1][-1] + _starts_in(metadata.row_group(group), self.columns))
-        self.is_sparse = self.width is not None
         self.starts = np.concatenate(starts)
         self.group_starts = np.array([bounds[-1] for bounds in starts])
         if not self.starts[-1]:
@@ -194,8 +192,7 @@ def _choose_columns(path: Path, schema: Any, columns: str | Sequence[str] | None
 
 
 def _sparse_widths(schema: Any) -> dict[str, int]:
-    widths: dict[str, int] = json.loads((schema.metadata or {}).get(b"dlfh", b"{}")).get("sparse", {})
-    return widths
+    return json.loads((schema.metadata or {}).get(b"dlfh", b"{}")).get("sparse", {})
 
 
 def _is_list(kind: Any) -> bool:

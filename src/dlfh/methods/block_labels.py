@@ -75,7 +75,7 @@ def _merge(limit: int | None, one: LabelSets | None, other: LabelSets | None) ->
     """Return the label sets of two blocks; None if they exceed the limit, so that no task holds them all."""
     if one is None or other is None:
         return None
-    both = one.merged_with(other)
+    both, _ = LabelSets.merge(one.aligned_with(other, name="one block of labels", other_name="another"))
     return both if limit is None or both.n_sets <= limit else None
 
 
