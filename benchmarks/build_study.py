@@ -35,7 +35,8 @@ from dlfh.features import BagOfWords, CombinedImage, Featurizer, Gist, Vectors
 from dlfh.features.cache import cached
 from dlfh.features.combined import Hog
 from dlfh.hashing import KernelRidge, LinearRidge
-from dlfh.metrics import AP, P, evaluate, nDCG
+from dlfh.metrics import evaluate
+from dlfh.metrics.measures import AP, P, nDCG
 
 Floats = npt.NDArray[np.float64]
 Scores = dict[str, Floats]

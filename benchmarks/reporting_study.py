@@ -13,7 +13,8 @@ from dlfh import DLFH
 from dlfh.bench.cells import SplitSpec
 from dlfh.bench.data import load_source
 from dlfh.codes import hamming_distances
-from dlfh.metrics import AP, evaluate
+from dlfh.metrics import evaluate
+from dlfh.metrics.measures import AP
 
 SEEDS = range(5)
 DIRECTIONS = (("image", "text"), ("text", "image"))

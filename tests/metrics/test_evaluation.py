@@ -15,9 +15,9 @@ from sklearn.metrics import average_precision_score, dcg_score, ndcg_score
 
 from dlfh import InputError, _kernels
 from dlfh.codes import pack, random_codes, unpack
-from dlfh.metrics import AP, P, R, evaluate, mean_average_precision, nDCG, ranking
+from dlfh.metrics import evaluate, mean_average_precision, ranking
 from dlfh.metrics.evaluation import Evaluation
-from dlfh.metrics.measures import PR, PRH
+from dlfh.metrics.measures import AP, PR, PRH, P, R, nDCG
 from tests.metrics.scenes import scene
 from tests.strategies import seeds
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from dlfh import InputError
 from dlfh.codes import pack, unpack
-from dlfh.metrics import AP, P, R, evaluate, nDCG
-from dlfh.metrics.measures import MEASURES, PR, PRH, Measure, parse_measure
+from dlfh.metrics import evaluate
+from dlfh.metrics.measures import AP, MEASURES, PR, PRH, Measure, P, R, nDCG, parse_measure
 from tests.metrics.scenes import scene
 from tests.strategies import seeds
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from dlfh.blocks.base import ArrayBlocks
 from dlfh.codes import random_codes, unpack
 from dlfh.errors import InputError
-from dlfh.metrics import AP, P, R, evaluate, nDCG, ranking
+from dlfh.metrics import evaluate, ranking
 from dlfh.metrics.evaluation import Evaluation
-from dlfh.metrics.measures import PR, PRH
+from dlfh.metrics.measures import AP, PR, PRH, P, R, nDCG
 from dlfh.metrics.ranking import byte_tables
 from tests.strategies import seeds
 

@@ -18,8 +18,8 @@ from dlfh.datasets.paired import Paired
 from dlfh.errors import InputError
 from dlfh.methods import CrossModalHasher
 from dlfh.methods.catalogue import METHODS
-from dlfh.metrics import AP, P, evaluate, nDCG
-from dlfh.metrics.measures import PR
+from dlfh.metrics import evaluate
+from dlfh.metrics.measures import AP, PR, P, nDCG
 
 #: Number of points on a precision-recall curve, evenly spaced in the logarithm of the rank.
 CURVE_POINTS = 60

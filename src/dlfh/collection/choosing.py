@@ -277,7 +277,8 @@ def _directions(
 ) -> Iterator[list[float]]:
     """Yield the `MEASURES` of each direction; each half of the items searches the other."""
     from dlfh.codes import pack
-    from dlfh.metrics import AP, P, evaluate, nDCG
+    from dlfh.metrics import evaluate
+    from dlfh.metrics.measures import AP, P, nDCG
 
     middle = labels.shape[0] // 2
     halves = slice(0, middle), slice(middle, None)

@@ -286,7 +286,8 @@ def _is_direction(query: str, database: str, modalities: tuple[str, ...]) -> boo
 def _evaluate_direction(
     encoder: Encoder, query: str, matrix: Any, query_labels: Any, other: str, database: _Database
 ) -> RetrievalQuality:
-    from dlfh.metrics import AP, P, evaluate, nDCG  # opening a collection needs only the report
+    from dlfh.metrics import evaluate  # opening a collection needs only the report
+    from dlfh.metrics.measures import AP, P, nDCG
 
     def rank(queries: Array, *measures: Measure, items: Codes = database.codes) -> Any:
         return evaluate(queries, items, query_labels, database.labels, measures=[AP, P, *measures])

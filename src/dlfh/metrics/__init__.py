@@ -12,7 +12,7 @@ one that papers report. Both take:
   share at least one label. Alternatively ``relevance``: a dense or sparse matrix (queries, items), positive where an
   item is relevant.
 
-**Measures** are objects or their names: ``AP @ 50`` or ``"AP@50"``.
+**Measures** are named, with options in parentheses and a cut-off after ``@``: ``"AP@50"``.
 
 - ``AP``: average precision; its mean over queries is MAP. With a cut-off, ``AP(normalize="possible")`` divides by the
   number of relevant items that could have been retrieved instead of the number that were.
@@ -34,6 +34,5 @@ them.
 """
 
 from dlfh.metrics.evaluation import evaluate, mean_average_precision
-from dlfh.metrics.measures import AP, P, R, nDCG
 
-__all__ = ["AP", "P", "R", "evaluate", "mean_average_precision", "nDCG"]
+__all__ = ["evaluate", "mean_average_precision"]

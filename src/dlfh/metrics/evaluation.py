@@ -97,15 +97,15 @@ def evaluate(
         See `dlfh.metrics`. The database may also be given as blocks (`dlfh.blocks.open_blocks`) or a Dask array and
         need not fit in memory; its labels may come in blocks as well. The values are the same. A database of several
         blocks requires queries that are packed codes and, for nDCG, whole-number grades in ``relevance``.
-    measures : str, measure, or list of them, default "AP"
-        For example ``["AP", "P@10", nDCG @ 10]``; `dlfh.metrics` describes each.
+    measures : str or list of str, default "AP"
+        For example ``["AP", "P@10", "nDCG@10"]``; `dlfh.metrics` describes each.
     n_jobs : int, optional
         Number of threads; all cores by default.
 
     Returns
     -------
     Evaluation
-        Means over the queries, indexed by measure or name (``result["AP"]``); curves are tuples (cuts, precision,
+        Means over the queries, by name (``result["AP"]``); curves are tuples (cuts, precision,
         recall). ``result.per_query[measure]`` holds the values of each query, NaN for queries without a relevant
         item. ``to_dict()`` returns the means by name.
 
