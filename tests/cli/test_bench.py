@@ -188,6 +188,7 @@ def test_the_command_imports_nothing_heavy() -> None:
         "contextlib",
         "dataclasses",
         "functools",
+        "json",
         "pathlib",
         "typing",
         "typer",

@@ -18,7 +18,7 @@ import typer
 from dlfh._terminal import plain
 from dlfh._version import __version__
 from dlfh.cli.options import option, with_options
-from dlfh.cli.output import start_clock
+from dlfh.cli.output import print_error, start_clock
 from dlfh.errors import DLFHError
 
 #: Exit codes for invalid input or usage, and for an interrupt (128 + SIGINT, as in shells).
@@ -127,6 +127,5 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _fail(message: str, code: int = _INVALID_INPUT) -> int:
-    """Print an error message as one line and return the exit code."""
-    print(plain(f"dlfh: {' '.join(message.split())}"), file=sys.stderr)
+    print_error(message)
     return code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from dlfh._terminal import plain, plain_lines
-from dlfh.cli.options import Quiet, argument, check_applicable, option, parse_pairs
+from dlfh.cli.options import Quiet, argument, check_unset, option, parse_pairs
 from dlfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -61,7 +62,6 @@ class RunOptions:
         return settings.changed(**shared, **changes)
 
     def load(self, data: str) -> Source:
-        """Load a data set."""
         from dlfh.bench.data import load_source
 
         return load_source(data, self.file, n_points=self.points)
@@ -135,7 +135,7 @@ def bench(
 
     check_choice(experiment, "EXPERIMENT", (*EXPERIMENTS, "rank", "splits"))
     applicable = _APPLICABLE.get(experiment, {field.name for field in fields(options)} - {"check", "overwrite"})
-    check_applicable(options, applicable, f"does not apply to bench {experiment}")
+    check_unset(options, applicable, f"does not apply to bench {experiment}")
     if experiment == "rank":
         _rank([Path(report) for report in data], options)
         return
@@ -207,8 +207,6 @@ def _print_tables(sections: list[Section], *, with_paragraphs: bool = False) -> 
 
 
 def _write_splits(data: str, options: BenchOptions) -> None:
-    import json
-
     from dlfh._persistence.outputs import check_outputs, write_output
     from dlfh.bench.data import compare_splits, splits_of
 

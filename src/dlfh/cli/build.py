@@ -14,20 +14,9 @@ import typer
 
 from dlfh._optional import is_installed
 from dlfh._terminal import plain
-from dlfh.cli.options import (
-    ItemOptions,
-    ItemsAt,
-    OutputOptions,
-    check_applicable,
-    image_files,
-    load_encoder,
-    method_named,
-    option,
-    parse_pairs,
-    parse_value,
-    set_verbosity,
-)
-from dlfh.cli.output import duration, elapsed, print_calibration, print_quality, print_trials, stored_in
+from dlfh.cli.models import ItemsAt, load_encoder, set_verbosity, stored_in
+from dlfh.cli.options import ItemOptions, OutputOptions, check_unset, image_files, method_named, option, parse_settings
+from dlfh.cli.output import duration, elapsed, print_calibration, print_quality, print_trials
 from dlfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -118,8 +107,7 @@ class TrainingOptions:
         method = METHODS[method_named(self.method or saved.method or "DLFH")]
         if saved.method is not None and method is not METHODS[method_named(saved.method)]:
             raise InputError(f"{self.settings} is for {saved.method} but --method is {self.method}: omit one of them")
-        given = {name: parse_value(text) for name, text in parse_pairs(self.set, "--set").items()}
-        parameters = {**saved.parameters, **given}
+        parameters = {**saved.parameters, **parse_settings(self.set)}
         known = method.parameter_names()
         if self.fast and "hash_function" in known:
             parameters = {"hash_function": "linear", **parameters}
@@ -172,7 +160,7 @@ def build(
     if model is None:
         encoder, read = training.make_encoder(items, options)
     else:
-        check_applicable(training, (), "applies to training, but --model is already trained: omit one of the two")
+        check_unset(training, (), "applies to training, but --model is already trained: omit one of the two")
         encoder = load_encoder(model, options.verbose)
         read = items.read(encoder.modalities_, outputs=[options.problem_file])
     built = Collection.build(
@@ -269,7 +257,6 @@ def fit(
 
 
 def _describe(encoder: Encoder) -> str:
-    """Describe a trained model in a few words."""
     times = f"{duration(elapsed())}, of which {duration(encoder.model_.fit_seconds_)} for learning codes"
     return f"{type(encoder.model_).__name__}, {encoder.n_bits} bits; {times}"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dlfh.cli.options import ItemOptions, OutputOptions, argument, load_encoder, option, parse_pairs, place_of
+from dlfh.cli.models import load_encoder
+from dlfh.cli.options import ItemOptions, OutputOptions, argument, option, parse_pairs, place_of
 from dlfh.errors import InputError
 
 _SUFFIXES = (".npz", ".npy", ".mat")
@@ -83,7 +84,6 @@ def encode(
 def _encode_blocks(
     model: Path, items: ItemOptions, output: Path, real: bool, cluster: str | None, options: OutputOptions
 ) -> None:
-    """Encode vectors block by block into a folder."""
     from dlfh._persistence.outputs import check_not_input
     from dlfh._validation import check_features
     from dlfh.blocks.base import Blocks

@@ -9,17 +9,8 @@ from typing import Any
 
 import typer
 
-from dlfh.cli.options import (
-    AsJson,
-    ItemOptions,
-    Quiet,
-    argument,
-    check_applicable,
-    load_encoder,
-    open_collection,
-    option,
-    place_of,
-)
+from dlfh.cli.models import load_encoder, open_collection
+from dlfh.cli.options import AsJson, ItemOptions, Quiet, argument, check_unset, option, place_of
 from dlfh.cli.output import print_calibration, print_json, print_problems, print_quality
 from dlfh.errors import InputError
 
@@ -87,14 +78,13 @@ def evaluate(
             raise InputError("codes in files take two arguments, DATABASE and QUERIES, and no input data options")
         _evaluate_codes(str(database), str(items.source), codes, as_json)
         return
-    check_applicable(codes, (), "applies only to codes in files, which need --query-labels and --database-labels")
+    check_unset(codes, (), "applies only to codes in files, which need --query-labels and --database-labels")
     _evaluate_items(database, items, queries, seed, as_json=as_json, verbose=not quiet and not as_json)
 
 
 def _evaluate_items(
     path: Path, items: ItemOptions, n_queries: int | None, seed: int, *, as_json: bool, verbose: bool
 ) -> None:
-    """Evaluate a collection or a model on items."""
     from dlfh.collection.evaluation import fit_and_evaluate
     from dlfh.collection.folder import is_collection
 

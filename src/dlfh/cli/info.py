@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlfh.cli.options import AsJson, argument, load_encoder, open_collection, option
+from dlfh.cli.models import load_encoder, open_collection
+from dlfh.cli.options import AsJson, argument, option
 from dlfh.cli.output import print_json, print_table
 from dlfh.errors import InputError
 

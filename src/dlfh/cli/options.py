@@ -16,7 +16,6 @@ import typer
 from dlfh.errors import InputError
 
 if TYPE_CHECKING:
-    from dlfh.collection import Collection, Encoder
     from dlfh.datasets import Items
     from dlfh.datasets.problem import Problem
 
@@ -36,14 +35,6 @@ def argument(help: str, metavar: str | None = None, default: Any = ...) -> Any:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 CollectionFolder = Annotated[Path, typer.Argument(help="Folder of a collection.", metavar="COLLECTION")]
-ItemsAt = Annotated[
-    str | None,
-    typer.Option(
-        "--items",
-        help="Database for the items: postgresql://HOST/DATABASE#TABLE, duckdb:FILE#TABLE or milvus://HOST:PORT#TABLE. "
-        "Default: files in the output folder.",
-    ),
-]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output files, but never inputs.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not report progress.")]
 
@@ -75,7 +66,6 @@ class ItemOptions:
     )
 
     def inputs(self) -> list[Path | None]:
-        """Return the input files and folders."""
         values = parse_pairs(self.vectors, "--vectors").values()
         files = [part for value in values for part in (value, value.rpartition(":")[0]) if part]
         return [self.source, self.table, *map(Path, files)]
@@ -102,19 +92,10 @@ class ItemOptions:
         from dlfh.datasets import read_items
         from dlfh.datasets.problem import LABEL_WORDS
 
-        items = read_items(
-            self.source,
-            table=self.table,
-            id=self.id,
-            image=_columns(self.image, "image"),
-            text=_columns(self.text, "text"),
-            vectors=parse_pairs(self.vectors, "--vectors"),
-            labels=self.labels,
-            separator=self.separator,
-            encoding=self.encoding,
-            max_skipped=self.max_skipped,
-            part=part,
-        )
+        names = ("table", "id", "labels", "separator", "encoding", "max_skipped")
+        options: dict[str, Any] = {name: getattr(self, name) for name in names}
+        options |= {"image": _columns(self.image, "image"), "text": _columns(self.text, "text")}
+        items = read_items(self.source, vectors=parse_pairs(self.vectors, "--vectors"), part=part, **options)
         is_folder = self.table is None and self.source is not None and self.source.is_dir()
         if known is not None and is_folder and all(isinstance(values, list) for values in items.modalities.values()):
             items = _with_known_modalities(items, known)
@@ -218,38 +199,7 @@ def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def load_encoder(path: Path, verbose: bool = False) -> Encoder:
-    """Load the encoder of a model folder or a collection; wrap a bare method in an encoder of vectors."""
-    from dlfh.collection import Encoder, load
-    from dlfh.collection.folder import is_collection
-    from dlfh.features import Vectors
-
-    model = load(path / "model" if is_collection(path) else path)
-    if not isinstance(model, Encoder):
-        features = {name: Vectors() for name in model.modalities_}
-        for name, featurizer in features.items():
-            featurizer.n_features_ = model.n_features_[name]
-        model = Encoder.from_fitted(features, model)
-    set_verbosity(model, verbose)
-    return model
-
-
-def open_collection(path: Path, *, writable: bool = False, verbose: bool = False) -> Collection:
-    """Open a collection."""
-    from dlfh.collection import Collection
-
-    collection = Collection.open(path, writable=writable)
-    set_verbosity(collection.encoder, verbose)
-    return collection
-
-
-def set_verbosity(encoder: Encoder, verbose: bool) -> None:
-    """Let the featurizers of an encoder report progress, or not."""
-    for featurizer in encoder.featurizers_.values():
-        featurizer.verbose = verbose
-
-
-def check_applicable(options: Any, applicable: Container[str], reason: str) -> None:
+def check_unset(options: Any, applicable: Container[str], reason: str) -> None:
     """Raise InputError if an option in a group was set that is not applicable."""
     for field in fields(options):
         default = getattr(field.default, "default", field.default)
@@ -283,6 +233,11 @@ def parse_pairs(pairs: list[str] | None, option: str) -> dict[str, str]:
     return parsed
 
 
+def parse_settings(pairs: list[str] | None) -> dict[str, Any]:
+    """Return the parameters in `--set` options: JSON values, or else strings."""
+    return {name: _parse_value(text) for name, text in parse_pairs(pairs, "--set").items()}
+
+
 def place_of(value: str) -> tuple[Path, str | None]:
     """Split FILE:NAME into the file or folder and the variable or column; NAME is optional."""
     file, _, part = value.rpartition(":")
@@ -305,7 +260,7 @@ def parse_filters(filters: list[str] | None) -> dict[str, Any] | None:
             raise InputError(f"--where takes NAME=VALUE, or one of <, <=, >, >= and != instead of =, got {text!r}")
         else:
             name, operator, right = comparison.groups()
-            value = parse_value(right)
+            value = _parse_value(right)
             operator = {"=": "in", "!=": "not in"}.get(operator, operator) if isinstance(value, list) else operator
             conditions.append({name: {operator: value}})
     if not conditions:
@@ -323,7 +278,7 @@ def _columns(given: list[str] | None, name: str) -> dict[str, str] | None:
     return parse_pairs(given, f"--{name}")
 
 
-def parse_value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     """Return the JSON value that a text spells, or else the text itself."""
     try:
         return json.loads(text)

@@ -44,11 +44,6 @@ def duration(seconds: float) -> str:
     return f"{whole} s" if whole < 120 else f"{whole // 60} min {whole % 60} s"
 
 
-def stored_in(address: str | None) -> str:
-    """Return the part of a message that says in which database items are stored; empty if in none."""
-    return "" if address is None else f", stored in {address}: name this address in DLFH_ENGINES to open them"
-
-
 def print_json(value: Any) -> None:
     """Print a value as JSON."""
     print(to_json(value, indent=2))
@@ -150,6 +145,11 @@ def report(
         return
     print_problems(problems)
     print(plain(message))
+
+
+def print_error(message: object) -> None:
+    """Print an error message as one line on standard error."""
+    print(plain(f"dlfh: {' '.join(str(message).split())}"), file=sys.stderr, flush=True)
 
 
 def print_problems(problems: Sequence[Problem]) -> None:

@@ -17,8 +17,9 @@ import typer
 
 from dlfh._lazy import postpone_numpy_submodules
 from dlfh._terminal import plain
-from dlfh.cli.options import AsJson, Overwrite, argument, open_collection, option, parse_filters, parse_pairs
-from dlfh.cli.output import print_json, print_table
+from dlfh.cli.models import open_collection
+from dlfh.cli.options import AsJson, Overwrite, argument, option, parse_filters, parse_pairs
+from dlfh.cli.output import print_error, print_json, print_table
 from dlfh.errors import DLFHError, InputError
 
 if TYPE_CHECKING:
@@ -228,7 +229,6 @@ def _run_prompt(session: SearchSession) -> None:
 
 
 def _lines(terminal: bool) -> Iterator[str]:
-    """Yield the lines of a terminal or a pipe that are not blank."""
     if isinstance(sys.stdin, TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")
     if not terminal:
@@ -262,11 +262,10 @@ def _run_line(session: SearchSession, line: str, terminal: bool) -> bool:
     except BrokenPipeError:
         raise
     except (DLFHError, OSError) as error:
-        message = " ".join(str(error).split())
         if session.as_json:
-            print(json.dumps({"error": message}))
+            print(json.dumps({"error": " ".join(str(error).split())}))
         else:
-            print(plain(f"dlfh: {message}"), file=sys.stderr)
+            print_error(error)
         return False
     finally:
         sys.stdout.flush()  # a program may wait for this result before it sends the next query

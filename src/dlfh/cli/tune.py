@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import typer
 
 from dlfh._terminal import plain, plain_lines
 from dlfh.cli.bench import RunOptions, default_folder, resumable, split_words
-from dlfh.cli.options import ItemOptions, Overwrite, argument, check_applicable, method_named, option
+from dlfh.cli.options import ItemOptions, Overwrite, argument, check_unset, method_named, option
 from dlfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _tune_items(method: str, data: TuneItems, options: TuneOptions) -> None:
     from dlfh.cli.output import print_trials
     from dlfh.collection.choosing import HELD_OUT, MAX_ITEMS, N_BITS, tune_items
 
-    check_applicable(options, _FOR_ITEMS, "applies only to data sets of vectors, not to raw items")
+    check_unset(options, _FOR_ITEMS, "applies only to data sets of vectors, not to raw items")
     if options.validation_share is not None and not 0 < options.validation_share < 1:
         raise InputError(f"--validation-share must be between 0 and 1, got {options.validation_share}")
     check_outputs([options.output], data.inputs(), overwrite=options.overwrite)
@@ -145,8 +146,6 @@ def _tune_items(method: str, data: TuneItems, options: TuneOptions) -> None:
 
 def _candidates(methods: str, grid: list[str]) -> list[Candidate]:
     """Return each method with every combination of parameter values."""
-    import itertools
-
     from dlfh.bench.tune import default_grid, parse_grid
     from dlfh.collection.choosing import Candidate
     from dlfh.methods.catalogue import MODULES
@@ -184,10 +183,11 @@ def _tune_vectors(method: str, data: str, options: TuneOptions) -> None:
     source = options.load(data)
     cache = options.cache or default_folder(data)
     target = options.output or cache / f"tuned-{method.translate(str.maketrans(' ,:', '---'))}.toml"
+    if target.is_dir():
+        raise InputError(f"cannot write {target}: it is a folder")
     candidates = target.with_name(f"{target.stem}-candidates.csv")
-    for path in (target, candidates):
-        if path.is_dir():
-            raise InputError(f"cannot write {path}: it is a folder")
+    if candidates.is_dir():
+        raise InputError(f"cannot write {candidates}: it is a folder")
     if options.output is not None:
         inputs = [Path(data), options.file, options.settings]
         check_outputs([target, candidates], inputs, overwrite=options.overwrite)

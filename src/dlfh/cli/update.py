@@ -14,18 +14,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlfh._terminal import plain
-from dlfh.cli.options import (
-    AsJson,
-    CollectionFolder,
-    ItemOptions,
-    OutputOptions,
-    argument,
-    image_files,
-    open_collection,
-    option,
-)
-from dlfh.cli.output import report
+from dlfh.cli.models import open_collection
+from dlfh.cli.options import AsJson, CollectionFolder, ItemOptions, OutputOptions, argument, image_files, option
+from dlfh.cli.output import print_error, report
 from dlfh.errors import DLFHError, InputError
 
 if TYPE_CHECKING:
@@ -160,7 +151,7 @@ def sync(
             if synced.changed:
                 show(synced)
         except DLFHError as error:  # a missing source or another writer may be temporary
-            print(plain(f"dlfh: {error}"), file=sys.stderr, flush=True)
+            print_error(error)
             watcher.reset()
 
 

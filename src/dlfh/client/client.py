@@ -252,7 +252,6 @@ def _changed(options: SearchOptions) -> dict[str, Any]:
 
 
 def _path(identifier: str) -> str:
-    """Return the path of an item's URL."""
     if not isinstance(identifier, str):
         raise InputError(f"an id must be a string, got {identifier!r}")
     escaped = quote(identifier, safe="")
@@ -280,7 +279,6 @@ def _encode_image(value: Any) -> bytes:
 
 
 def _encode_vectors(values: Any) -> list[list[float]]:
-    """Return vectors as lists of numbers."""
     try:
         array = np.asarray(values.toarray() if sp.issparse(values) else values, np.float64)
     except (TypeError, ValueError):
@@ -328,7 +326,6 @@ def _split(values: Any, max_values: int, max_bytes: int) -> Iterator[list[Any]]:
 
 
 def _read_result(response: Mapping[str, Any]) -> SearchResult:
-    """Return the result of a query."""
     names = ("rank", "id", "probability", "n_equal", "hamming_distance", "distance", "learned", "code")
     items = [
         ResultItem(metadata=_metadata(answer), **{name: answer[name] for name in names})
@@ -346,7 +343,6 @@ def _read_result(response: Mapping[str, Any]) -> SearchResult:
 
 
 def _read_item(item: Mapping[str, Any], modalities: Sequence[str]) -> Item:
-    """Return an item with its codes."""
     codes, states = {}, dict.fromkeys(modalities, "absent")
     for name, code in item["codes"].items():
         codes[name] = np.frombuffer(bytearray.fromhex(code["code"]), np.uint8)

@@ -25,16 +25,8 @@ from starlette.formparsers import MultiPartException
 from dlfh._version import __version__
 from dlfh.collection.query import Query as SearchQuery
 from dlfh.errors import DataWarning, DLFHError, InputError
-from dlfh.service import schemas
-from dlfh.service.answering import (
-    SearchRequest,
-    answer_together,
-    describe_collection,
-    describe_item,
-    dump,
-    list_items,
-    suggest_labels,
-)
+from dlfh.service import answering, schemas
+from dlfh.service.answering import SearchRequest, dump
 from dlfh.service.batching import Batcher
 from dlfh.service.errors import RequestError, shutting_down
 from dlfh.service.guard import Guard
@@ -166,7 +158,6 @@ class Service:
                 self.log.event("refresh failed", error=type(error).__name__)
 
     async def search(self, body: bytes) -> Response:
-        """Answer a search."""
         if len(body) > _MAX_PARSED_HERE:
             return _json(await self.slow.ask(lambda _: self.answer([self._parse_search(body)]), None))
         search = self._parse_search(body)
@@ -202,14 +193,13 @@ class Service:
 
     def answer(self, requests: Sequence[SearchRequest]) -> Sequence[Any]:
         """Return a response in JSON, or an exception, for each request."""
-        return answer_together(self.states.current, requests)
+        return answering.answer_together(self.states.current, requests)
 
     async def respond(self, batcher: Batcher, work: Callable[..., Any], *arguments: Any) -> Response:
         """Call a function with the current state, in a thread of the batcher, and return its result as JSON."""
         return _json(await batcher.ask(lambda _: [work(self.states.current, *arguments)], None))
 
     async def change(self, work: Callable[[States], dict[str, Any]]) -> Response:
-        """Change the collection, if the service is writable."""
         if not self.settings.writable:
             raise RequestError(403, "this service is read-only: start it with --writable to allow changes")
         done = await self.writer.ask(lambda _: [work(self.states)], None)
@@ -223,7 +213,6 @@ def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None
 
 
 def _error_response(error: Exception, log: Log) -> Response:
-    """Return the response to a request that raised an error."""
     match error:
         case RequestError():
             return _json({"error": error.message}, error.status, error.headers)
@@ -241,7 +230,6 @@ def _error_response(error: Exception, log: Log) -> Response:
 
 
 def _validation_error(errors: Sequence[Any]) -> RequestError:
-    """Return the first validation error."""
     first = errors[0]
     if first["type"] == "json_invalid":
         return RequestError(400, "the body is not JSON")
@@ -296,7 +284,7 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
         body = await _read_body(request)
 
         def answer(state: State) -> dict[str, Any]:
-            return suggest_labels(state, limits, **_parse(schemas.Suggest, body, limits).model_dump())
+            return answering.suggest_labels(state, limits, **_parse(schemas.Suggest, body, limits).model_dump())
 
         return await service.respond(service.slow, answer)
 
@@ -306,7 +294,7 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
         raw = _raw_id(request)
         name = raw.removesuffix(b"/thumbnail")
         if name in (raw, b""):  # the address of an item: a percent-encoded slash belongs to its id
-            return await service.respond(service.simple, describe_item, _decode(raw))
+            return await service.respond(service.simple, answering.describe_item, _decode(raw))
         work, id = service.thumbnails.of, _decode(name)
         content, tag = await service.pictures.ask(lambda _: [work(service.states.current, id)], None)
         headers = {"etag": f'"{tag}"', "cache-control": "private, no-cache"}
@@ -317,12 +305,14 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
     @app.get("/v1/items/{id:item}", **_responses(schemas.Item, 404))
     async def get_item(id: str, request: Request) -> Response:
         """Return the labels, metadata and codes of an item. Ids are percent-encoded, including slashes."""
-        return await service.respond(service.simple, describe_item, _decode(_raw_id(request)))
+        return await service.respond(service.simple, answering.describe_item, _decode(_raw_id(request)))
 
     @app.get("/v1/collection", **_responses(schemas.CollectionInfo))
     async def get_collection() -> Response:
         """Return the contents, model, quality and filters of the collection."""
-        return await service.respond(service.simple, State.once, "description", describe_collection, service.settings)
+        return await service.respond(
+            service.simple, State.once, "about", answering.describe_collection, service.settings
+        )
 
     @app.get("/v1/map", **_responses(schemas.Map))
     async def get_map() -> Response:
@@ -348,7 +338,7 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
         n: Annotated[int, Query(ge=1, le=Limits().batch, description="Number of items.")] = 100,
     ) -> Response:
         """Return items in insertion order."""
-        return await service.respond(service.simple, list_items, start, min(n, limits.batch))
+        return await service.respond(service.simple, answering.list_items, start, min(n, limits.batch))
 
     removals = _responses(schemas.ChangeResponse, 400, 403, 404, 409, 422)
 
@@ -424,7 +414,6 @@ def _describe_bodies(app: FastAPI) -> None:
 
 
 async def _read_body(request: Request) -> bytes:
-    """Return a body of JSON."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
         raise RequestError(422, f"send the body as {_JSON}")
     return await request.body()

@@ -78,7 +78,6 @@ class Batcher:
             thread.start()
 
     def __len__(self) -> int:
-        """Return the number of requests in the queue."""
         return len(self._queue)
 
     async def ask(self, answer: Answer, request: Any, group: Hashable = None) -> Any:

@@ -23,7 +23,6 @@ class Log:
         self._lock = threading.Lock()
 
     def event(self, name: str, **fields: Any) -> None:
-        """Log an event."""
         if self._stream is None:
             return
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -35,7 +34,6 @@ class Log:
                 self._stream = None
 
     def request(self, scope: Mapping[str, Any], status: int, seconds: float, n_bytes: int) -> None:
-        """Log a request: its endpoint, status and duration."""
         client = scope.get("client")
         self.event(
             "request",

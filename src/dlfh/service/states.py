@@ -122,10 +122,7 @@ def _open(folder: Path, last: State | None = None) -> State:
         if index.identity == card.get("index"):
             return State(Collection(last.encoder, index, last.collection.path), card)
         index.close()
-    collection = Collection.open(folder)
-    for featurizer in collection.encoder.featurizers_.values():
-        featurizer.verbose = False
-    return State(collection, card)
+    return State(Collection.open(folder), card)
 
 
 class Facets:
@@ -158,7 +155,6 @@ class Facets:
 
     @property
     def n_labels(self) -> int:
-        """Number of distinct labels."""
         return len(self._counts.get(_LABELS, ()))
 
     def values(self) -> dict[str, list[tuple[Value, int]]]:
