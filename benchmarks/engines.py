@@ -171,7 +171,7 @@ def postgres_rows(codes: np.ndarray, exact: np.ndarray) -> tuple[list[str], list
     with postgres() as address, Index.create(address, N_BITS, ["image"]) as index:
         engine: Any = index._backend
         rate = loaded(index, codes)
-        with engine._connections.one() as connection:
+        with engine._lent() as connection:
             connection.execute("VACUUM ANALYZE dlfh")
         size = engine._ask("SELECT pg_total_relation_size('dlfh')")[0][0] / len(codes)
         row = measured("PostgreSQL; SQL", index, len(codes), rate, size, bare_postgres(address))

@@ -88,7 +88,7 @@ def test_a_full_disk_is_a_storage_error_and_earlier_items_remain(
 
 def kill_engine(address: str) -> None:
     """Kill the process of an embedded engine, if it is running."""
-    reference = milvus._embedded_server(parse_address(address))
+    reference = milvus._embedded_server(parse_address(address).place)
     engine = None if reference is None else reference()
     if engine is not None and engine._p is not None:
         engine._p.kill()

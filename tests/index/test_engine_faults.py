@@ -127,7 +127,7 @@ def test_a_broken_connection_is_replaced(server: Server) -> None:
 def test_an_unavailable_server_is_a_storage_error(server: Server) -> None:
     with Index.create(f"{server.address}#away", 64, ["image"]) as index:
         engine: Any = index._backend
-        engine._connections.patience = 1.0
+        engine._patience = 1.0
         server.kill()
         try:
             with pytest.raises(StorageError, match=r"^PostgreSQL at .*: .*") as caught:

@@ -12,7 +12,7 @@ from dlfh._arrays import Array, Codes
 from dlfh._parallel import Workers, resolve_n_jobs
 from dlfh._validation import check_choice, check_integer, check_random_state
 from dlfh.errors import InputError
-from dlfh.index.backend import check_options
+from dlfh.index.backend import check_options, list_defaults
 from dlfh.index.batch import as_codes, check_packed, check_queries
 from dlfh.index.index import Index
 from dlfh.index.items import Hits
@@ -119,9 +119,7 @@ class ApproximateSearch:
 class FaissIndex:
     """A structure of faiss, built in memory. Implements `ApproximateIndex`."""
 
-    def __init__(
-        self, snapshot: Snapshot, column: Column, kind: str, options: Options, n_jobs: int | None = None
-    ) -> None:
+    def __init__(self, snapshot: Snapshot, column: Column, kind: str, options: Options, n_jobs: int | None) -> None:
         check_choice(kind, "kind", KINDS)
         self._snapshot, self._column = snapshot, column
         codes = np.ascontiguousarray(column.codes)
@@ -145,7 +143,7 @@ class FaissIndex:
         else:  # faiss cannot filter
             column = column.within(self._snapshot.mask(where))
             distances, rows = nearest_by_hamming(codes, column.codes, k, n_jobs)
-        return Hits(distances, column.positions_of(rows), column.learned[rows], self._snapshot.ids_at)
+        return self._snapshot.hits(column, distances, rows)
 
     def _search(self, codes: Codes, k: int, n_jobs: int | None) -> Neighbours:
         distances, rows = np.empty((len(codes), k), np.int32), np.empty((len(codes), k), np.int64)
@@ -165,8 +163,7 @@ class FaissIndex:
 
 def _defaults(kind: str, n_items: int, n_bits: int) -> Options:
     if kind == "ivf":
-        n_lists = max(1, math.isqrt(n_items))
-        return {"n_lists": n_lists, "n_probe": max(1, n_lists // 32)}
+        return list_defaults(n_items)
     if kind == "multihash":
         bits = max(1, min(n_bits, 30, n_items.bit_length() - 3))
         return {"n_tables": min(4, n_bits // bits), "bits": bits, "n_flips": 1}

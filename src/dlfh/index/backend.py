@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -13,7 +14,7 @@ import numpy as np
 
 from dlfh._arrays import Array, Codes, Floats, Integers, Mask
 from dlfh._validation import check_integer
-from dlfh.errors import InputError
+from dlfh.errors import InputError, StorageError
 from dlfh.index.items import Hits, Item
 from dlfh.index.segment import Segment, Strings
 from dlfh.index.where import Where
@@ -70,6 +71,10 @@ class Backend(Protocol):
     @property
     def closed(self) -> bool: ...
 
+    def check_open(self) -> None:
+        if self.closed:
+            raise StorageError("the index is closed")
+
     def close(self) -> None: ...
     def refresh(self) -> bool: ...
     def verify(self) -> None: ...
@@ -108,6 +113,12 @@ def check_known(ids: Strings | Sequence[str], known: Mask, *, expected: bool = T
         name = ids[int(wrong[0])]
         problem = "is not in the index" if expected else "is already in the index: use put to replace it"
         raise InputError(f"id {(name if isinstance(name, str) else name.decode())!r} {problem}")
+
+
+def list_defaults(n_items: int) -> dict[str, int]:
+    """Return the default options of inverted lists."""
+    n_lists = max(1, math.isqrt(n_items))
+    return {"n_lists": n_lists, "n_probe": max(1, n_lists // 32)}
 
 
 def check_options(kind: str, options: dict[str, int], defaults: dict[str, int]) -> dict[str, int]:

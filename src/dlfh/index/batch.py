@@ -8,19 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from dlfh._arrays import Array, Codes, Floats, Mask
-from dlfh._validation import raise_if_masked, shown
+from dlfh._arrays import Array, Codes, Mask
+from dlfh._validation import check_integer, raise_if_masked, shown
 from dlfh.codes import n_bytes
 from dlfh.errors import InputError
 from dlfh.index.segment import ABSENT, HASHED, LEARNED, Segment, Strings
 from dlfh.index.where import has_surrogates
 
 #: The search kernels add up 3 per bit in 16 bits.
-MAX_BITS = 16_384
+_MAX_BITS = 16_384
 
 
-def check_modalities(modalities: Any) -> tuple[str, ...]:
-    """Return the names of modalities; raise `InputError` if they are not distinct, non-empty strings."""
+def check_layout(n_bits: Any, modalities: Any) -> tuple[int, tuple[str, ...]]:
+    """Return the code length and the names of modalities, which must be distinct, non-empty strings."""
+    n_bits = check_integer(n_bits, "n_bits", 1, _MAX_BITS)
     if not isinstance(modalities, Iterable):
         raise InputError(f"modalities must be a list of strings, got {shown(modalities)}")
     names = (modalities,) if isinstance(modalities, str) else tuple(modalities)
@@ -31,7 +32,7 @@ def check_modalities(modalities: Any) -> tuple[str, ...]:
         raise InputError("an index needs at least one modality")
     if len(set(names)) < len(names):
         raise InputError(f"modalities must be distinct, got {list(names)}")
-    return names
+    return n_bits, names
 
 
 def check_ids(ids: Any) -> Strings:
@@ -55,14 +56,11 @@ def _encoded(ids: Any) -> list[bytes]:
 
 def check_distinct(ids: Sequence[str | bytes]) -> None:
     """Raise `InputError` if an id occurs twice."""
-    if len(set(ids)) == len(ids):
-        return
-    seen: dict[str | bytes, int] = {}
-    for row, value in enumerate(ids):
-        if value in seen:
-            name = value if isinstance(value, str) else value.decode()
-            raise InputError(f"duplicate id {name!r} in rows {seen[value]} and {row}")
-        seen[value] = row
+    if len(set(ids)) < len(ids):
+        seen: dict[str | bytes, int] = {}
+        row, value = next((row, value) for row, value in enumerate(ids) if seen.setdefault(value, row) != row)
+        name = value if isinstance(value, str) else value.decode()
+        raise InputError(f"duplicate id {name!r} in rows {seen[value]} and {row}")
 
 
 def _as_array(value: Any, name: str) -> Array:
@@ -77,8 +75,7 @@ def check_positions(positions: Any) -> list[int]:
     values = _as_array(positions, "positions")
     if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
         raise InputError(f"positions must be a list of integers, got {shown(positions)}")
-    found: list[int] = values.tolist()
-    return found
+    return list(values.tolist())
 
 
 def check_packed(codes: Any, n_bits: int, name: str) -> Codes:
@@ -93,12 +90,9 @@ def check_packed(codes: Any, n_bits: int, name: str) -> Codes:
             f"got type {packed.dtype} and shape {packed.shape}"
         )
     unused = (1 << -n_bits % 8) - 1
-    if unused:
-        bad = np.flatnonzero(packed[:, -1] & np.uint8(unused))
-        if len(bad):
-            raise InputError(
-                f"{name} must be codes of {n_bits} bits, but row {bad[0]} has bits set beyond bit {n_bits}"
-            )
+    bad = np.flatnonzero(packed[:, -1] & np.uint8(unused)) if unused else np.empty(0, np.int64)
+    if len(bad):
+        raise InputError(f"{name} must be codes of {n_bits} bits, but row {bad[0]} has bits set beyond bit {n_bits}")
     return packed
 
 
@@ -108,30 +102,25 @@ def check_queries(queries: Any, n_bits: int) -> Array:
     values = _as_array(queries, "queries")
     if values.dtype.kind != "f":
         return check_packed(values, n_bits, "queries")
-    values = values[None] if values.ndim == 1 else values
+    values, width = values[None] if values.ndim == 1 else values, n_bytes(n_bits)
     if values.ndim == 3:
-        if values.shape[1:] != (n_bytes(n_bits), 256):
-            raise InputError(
-                f"queries as score tables must have the shape (n, {n_bytes(n_bits)}, 256), got {values.shape}"
-            )
+        if values.shape[1:] != (width, 256):
+            raise InputError(f"queries as score tables must have the shape (n, {width}, 256), got {values.shape}")
         with np.errstate(over="ignore"):  # the check below finds the infinity
             values = values.astype(np.float32, copy=False)
     elif values.shape[1:] != (n_bits,):
         raise InputError(f"queries as projections must have {n_bits} values each, got shape {values.shape}")
-    bad = np.argwhere(~np.isfinite(values))
+    bad = np.argwhere(~np.isfinite(values))[:, 0]
     if len(bad):
-        raise InputError(f"queries have NaN or infinity in row {bad[0][0]}")
-    return _as_double(values) if values.dtype.itemsize > 8 else values
-
-
-def _as_double(matrix: Array) -> Floats:
-    """Convert longer floats to doubles; refuse rows that would become infinite or zero and rank all items alike."""
-    largest = np.abs(matrix).max(axis=1, initial=0)
-    limits = np.finfo(np.float64)
+        raise InputError(f"queries have NaN or infinity in row {bad[0]}")
+    if values.dtype.itemsize <= 8:
+        return values
+    # As doubles, rows of longer floats could become infinite or zero, and rank all items alike.
+    largest, limits = np.abs(values).max(axis=1, initial=0), np.finfo(np.float64)
     bad = np.flatnonzero((largest > limits.max) | ((largest > 0) & (largest < limits.tiny)))
     if len(bad):
         raise InputError(f"queries have values that are too large or too small in row {bad[0]}: rescale them")
-    return matrix.astype(np.float64)
+    return values.astype(np.float64)
 
 
 def as_codes(queries: Array) -> Codes:
@@ -142,7 +131,13 @@ def as_codes(queries: Array) -> Codes:
 
 
 def make_segment(
-    ids: Any, codes: Any, learned: Any, metadata: Any, present: Any, n_bits: int, modalities: tuple[str, ...]
+    n_bits: int,
+    modalities: tuple[str, ...],
+    ids: Any,
+    codes: Any,
+    learned: Any = False,
+    metadata: Any = None,
+    present: Any = None,
 ) -> Segment:
     """Check the arguments of `Index.add`, and return them as a segment."""
     names = _encoded(ids)

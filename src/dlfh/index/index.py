@@ -13,17 +13,9 @@ import numpy.typing as npt
 
 from dlfh._arrays import Array, Floats, Integers, Mask
 from dlfh._validation import check_choice, check_integer, shown
-from dlfh.errors import InputError, StorageError
+from dlfh.errors import InputError
 from dlfh.index.backend import Backend, Request, check_known
-from dlfh.index.batch import (
-    MAX_BITS,
-    as_codes,
-    check_ids,
-    check_modalities,
-    check_positions,
-    check_queries,
-    make_segment,
-)
+from dlfh.index.batch import as_codes, check_ids, check_layout, check_positions, check_queries, make_segment
 from dlfh.index.engines.address import create_engine, is_address, open_engine
 from dlfh.index.items import Hits, Item
 from dlfh.index.local import LocalBackend
@@ -75,7 +67,7 @@ class Index:
     """
 
     def __init__(self, n_bits: int, modalities: Sequence[str]) -> None:
-        self._use(LocalBackend(check_integer(n_bits, "n_bits", 1, MAX_BITS), check_modalities(modalities)))
+        self._use(LocalBackend(*check_layout(n_bits, modalities)))
 
     def _use(self, backend: Backend) -> Self:
         self._backend = backend
@@ -109,10 +101,10 @@ class Index:
         ...     index.search("image", np.array([[3]], np.uint8), where={"price": {"<": 4}})[0]
         [Hit(id='a', distance=1, learned=False)]
         """
-        n_bits, names = check_integer(n_bits, "n_bits", 1, MAX_BITS), check_modalities(modalities)
+        layout = check_layout(n_bits, modalities)
         if is_address(place):
-            return cls.__new__(cls)._use(create_engine(str(place), n_bits, names))
-        return cls.__new__(cls)._use(LocalBackend(n_bits, names, Store.create(Path(place), n_bits, names)))
+            return cls.__new__(cls)._use(create_engine(str(place), *layout))
+        return cls.__new__(cls)._use(LocalBackend(*layout, Store.create(Path(place), *layout)))
 
     @classmethod
     def open(cls, place: str | os.PathLike[str], *, writable: bool = False, verify: bool = True) -> Self:
@@ -212,18 +204,16 @@ class Index:
         present : dict of arrays of bool, optional
             Which items have a code in each modality; all by default. Every item needs a code in at least one.
         """
-        self._write(False, ids, codes, learned, metadata, present)
+        segment = make_segment(self.n_bits, self.modalities, ids, codes, learned, metadata, present)
+        self._open_backend().write(segment, replace=False)
 
     def put(self, ids: Sequence[str], codes: Mapping[str, npt.NDArray[np.uint8]], **options: Any) -> None:
         """Add items, and replace those that are in the index. Parameters are those of `add`.
 
         Codes, states and metadata of an item are all replaced. The item counts as newly added: it moves to the end.
         """
-        self._write(True, ids, codes, **{"learned": False, "metadata": None, "present": None} | options)
-
-    def _write(self, replace: bool, ids: Any, codes: Any, learned: Any, metadata: Any, present: Any) -> None:
-        segment = make_segment(ids, codes, learned, metadata, present, self.n_bits, self.modalities)
-        self._open_backend().write(segment, replace=replace)
+        segment = make_segment(self.n_bits, self.modalities, ids, codes, **options)
+        self._open_backend().write(segment, replace=True)
 
     def remove(self, ids: Sequence[str]) -> None:
         """Remove items: all of them or, if an id is not in the index, none."""
@@ -449,8 +439,7 @@ class Index:
         condition, size, found = parse_where(where), max(n, _FILTER_BATCH), list[int]()
         for start in range(0, len(positions), size):
             batch = positions[start : start + size]
-            mask = self._open_backend().matches(condition, batch)
-            found += [position for position, matching in zip(batch, mask.tolist(), strict=True) if matching]
+            found += itertools.compress(batch, self._open_backend().matches(condition, batch).tolist())
             if len(found) >= n:
                 break
         return found[:n]
@@ -473,8 +462,7 @@ class Index:
         return self._open_backend().distances(request, positions)
 
     def _open_backend(self) -> Backend:
-        if self._backend.closed:
-            raise StorageError("the index is closed")
+        self._backend.check_open()
         return self._backend
 
     def _column(self, modality: str) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dlfh._arrays import Array, Codes, Floats, Integers, Mask
+from dlfh._arrays import Codes, Floats, Integers, Mask
 from dlfh.errors import StorageError
 from dlfh.index import nearest
 from dlfh.index.backend import ApproximateIndex, Backend, Request, check_known
@@ -58,8 +58,7 @@ class LocalBackend(Backend):
                 self._store.close()
             self._snapshot = None
 
-    def drop(self) -> None:
-        self.close()
+    drop = close
 
     def refresh(self) -> bool:
         with self._writing:
@@ -74,8 +73,6 @@ class LocalBackend(Backend):
             self._current()
             if self._store is not None:
                 self._store.verify()
-
-    # Changes
 
     def write(self, segment: Segment, *, replace: bool) -> None:
         with self._writing:
@@ -104,8 +101,6 @@ class LocalBackend(Backend):
         with self._writing:
             self._commit(compact(self._writable().parts))
 
-    # Searches
-
     def nearest(self, request: Request, k: int) -> Hits:
         snapshot, column = self._searched(request)
         queries, n_jobs = request.queries, request.n_jobs
@@ -118,12 +113,12 @@ class LocalBackend(Backend):
         else:
             _, rows = nearest.nearest_by_hamming(as_codes(queries), column.codes, request.shortlist, n_jobs)
             found = nearest.rerank(queries, column.words, rows, k, n_jobs)
-        return _hits(snapshot, column, *found)
+        return snapshot.hits(column, *found)
 
     def within(self, request: Request, radius: int) -> list[Hits]:
         snapshot, column = self._searched(request)
         found = nearest.within(request.queries, column.words, radius, request.n_jobs)
-        return [_hits(snapshot, column, distances[None], rows[None]) for distances, rows in found]
+        return [snapshot.hits(column, distances[None], rows[None]) for distances, rows in found]
 
     def distances(self, request: Request, positions: Integers | None) -> Floats:
         snapshot, column = self._searched(request)
@@ -144,8 +139,6 @@ class LocalBackend(Backend):
 
         snapshot = self._current()
         return FaissIndex(snapshot, snapshot.column(column), kind, options, n_jobs)
-
-    # Items
 
     def find(self, ids: Strings) -> Integers:
         return self._current().find(ids)
@@ -172,8 +165,7 @@ class LocalBackend(Backend):
         return self._current().states_of(column)
 
     def count(self, column: int, states: tuple[int, ...]) -> int:
-        present = self.states(column)
-        return sum(int(np.count_nonzero(present == state)) for state in states)
+        return int(np.isin(self.states(column), states).sum())
 
     def matches(self, where: Where, positions: Sequence[int] | None) -> Mask:
         mask = self._current().mask(where)
@@ -181,8 +173,6 @@ class LocalBackend(Backend):
 
     def __len__(self) -> int:
         return len(self._current())
-
-    # Inside
 
     def _snapshot_of(self, parts: Parts) -> Snapshot:
         self._state = None if self._store is None else self._store.manifest.state
@@ -219,7 +209,3 @@ class LocalBackend(Backend):
         if request.where is not None:
             column = column.within(snapshot.mask(request.where))
         return snapshot, column
-
-
-def _hits(snapshot: Snapshot, column: Column, distances: Array, rows: Integers) -> Hits:
-    return Hits(distances, column.positions_of(rows), column.learned[rows], snapshot.ids_at)

@@ -14,7 +14,7 @@ from typing import Any
 from dlfh._persistence.files import read_regular, replace_file, version_problem
 from dlfh._validation import check_integer
 from dlfh.errors import InputError, StorageError
-from dlfh.index.batch import MAX_BITS, check_modalities
+from dlfh.index.batch import check_layout
 
 #: Increased when older versions cannot read the files of this one.
 FORMAT_VERSION = 1
@@ -100,8 +100,7 @@ def read_manifest(folder: Path) -> Manifest:
     if problem is not None:
         raise StorageError(f"index {folder} {problem}")
     try:
-        matches = parsed["checksum"] == _checksum(parsed["index"])
-        manifest = _parse(parsed["index"]) if matches else None
+        manifest = _parse(parsed["index"]) if parsed["checksum"] == _checksum(parsed["index"]) else None
     except (InputError, KeyError, TypeError, AttributeError, ValueError, RecursionError):
         raise _damaged(folder, "does not describe an index") from None
     if manifest is None:
@@ -133,15 +132,11 @@ def _checksum(body: Any) -> int:
 
 
 def _parse(body: dict[str, Any]) -> Manifest:
-    modalities = check_modalities(body["modalities"])
-    manifest = Manifest(
-        body["identity"],
-        check_integer(body["n_bits"], "n_bits", 1, MAX_BITS),
-        modalities,
-        check_integer(body["generation"], "generation", 0),
-        tuple(_parse_segment(entry, len(modalities)) for entry in body["segments"]),
-    )
-    n_files = sum(1 if record.removed is None else 2 for record in manifest.segments)
+    n_bits, modalities = check_layout(body["n_bits"], body["modalities"])
+    segments = tuple(_parse_segment(entry, len(modalities)) for entry in body["segments"])
+    generation = check_integer(body["generation"], "generation", 0)
+    manifest = Manifest(body["identity"], n_bits, modalities, generation, segments)
+    n_files = sum(1 if record.removed is None else 2 for record in segments)
     if len(manifest.files()) < n_files or not _IDENTITY.fullmatch(manifest.identity):
         raise InputError("duplicate file or invalid identity")
     return manifest
@@ -152,20 +147,15 @@ def _parse_segment(entry: dict[str, Any], n_modalities: int) -> SegmentRecord:
     codes = tuple(check_integer(count, "codes", 0, rows) for count in entry["codes"])
     if len(codes) != n_modalities:
         raise InputError("codes must have one count for each modality")
+    id_bytes = check_integer(entry["id_bytes"], "id_bytes", rows)
+    metadata_bytes = check_integer(entry["metadata_bytes"], "metadata_bytes", 0)
+    checksums = tuple(check_integer(value, "checksum", 0) for value in entry["checksums"])
     removed = entry["removed"]
     if removed is not None:
         count = check_integer(removed["rows"], "rows", 1, rows - 1)
         checksum = check_integer(removed["checksum"], "checksum", 0)
         removed = RemovedRecord(_file_name(removed["file"]), count, checksum)
-    return SegmentRecord(
-        _file_name(entry["file"]),
-        rows,
-        codes,
-        check_integer(entry["id_bytes"], "id_bytes", rows),
-        check_integer(entry["metadata_bytes"], "metadata_bytes", 0),
-        tuple(check_integer(value, "checksum", 0) for value in entry["checksums"]),
-        removed,
-    )
+    return SegmentRecord(_file_name(entry["file"]), rows, codes, id_bytes, metadata_bytes, checksums, removed)
 
 
 def _file_name(name: Any) -> str:

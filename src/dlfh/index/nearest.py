@@ -77,16 +77,21 @@ def nearest_by_weight(
     sign of z.
     """
     weights, exponents = integer_weights(projections)
-    query = (_signs(projections), weights, *_coarse(weights))
+    queries = (_signs(projections), weights, *_coarse(weights))
+    distances, rows = _by_kernel(_kernels.nearest_by_weight, queries, words, len(words), k, n_jobs)
+    return _scaled(distances, exponents), rows
 
+
+def _by_kernel(
+    kernel: Callable[..., None], queries: tuple[Array, ...], codes: Array, n_codes: int, k: int, n_jobs: int | None
+) -> Neighbours:
     def search(q: slice, start: int, stop: int) -> Neighbours:
         shape = (q.stop - q.start, min(k, stop - start))
         distances, rows = np.empty(shape, np.int64), np.empty(shape, np.int64)
-        _kernels.nearest_by_weight(*(part[q] for part in query), words, start, stop, distances, rows)
+        kernel(*(part[q] for part in queries), codes, start, stop, distances, rows)
         return distances, rows - start
 
-    distances, rows = _over_blocks(search, len(projections), len(words), k, np.int64, n_jobs, _MIN_BY_WEIGHT)
-    return _scaled(distances, exponents), rows
+    return _over_blocks(search, len(queries[0]), n_codes, k, np.int64, n_jobs, _MIN_BY_WEIGHT)
 
 
 def distances_to_all(queries: Array, codes_by_byte: Codes) -> Floats:
@@ -124,14 +129,7 @@ def nearest_by_table(tables: Array, blocks: Codes, n_codes: int, k: int, n_jobs:
     (blocks, bytes, 32).
     """
     integers, exponents, nearest = _integer_tables(tables)
-
-    def search(q: slice, start: int, stop: int) -> Neighbours:
-        shape = (q.stop - q.start, min(k, stop - start))
-        distances, rows = np.empty(shape, np.int64), np.empty(shape, np.int64)
-        _kernels.nearest_by_table(integers[q], blocks, start, stop, distances, rows)
-        return distances, rows - start
-
-    distances, rows = _over_blocks(search, len(tables), n_codes, k, np.int64, n_jobs, _MIN_BY_WEIGHT)
+    distances, rows = _by_kernel(_kernels.nearest_by_table, (integers,), blocks, n_codes, k, n_jobs)
     return _scaled(distances, exponents) + nearest, rows
 
 

@@ -52,7 +52,6 @@ class Strings:
         return (bytes(blob[start:stop]) for start, stop in itertools.pairwise(self.offsets.tolist()))
 
     def take(self, rows: Integers) -> Strings:
-        """Return the strings in the given rows."""
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(np.diff(self.offsets)[rows], out=offsets[1:])
         blob = np.empty(offsets[-1], np.uint8)
@@ -67,7 +66,6 @@ class Strings:
         return cls(np.concatenate([*offsets, ends[-1:]]), np.concatenate([part.blob for part in parts]))
 
     def find_duplicate(self) -> bytes | None:
-        """Return a string that occurs twice, or None."""
         hashes = self.hashes()
         order = np.argsort(hashes, kind="stable")
         equal = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
@@ -80,26 +78,11 @@ class Strings:
         _kernels.hash_strings(self.offsets, self.blob, values)
         return values
 
-
-@dataclass(frozen=True)
-class HashTable:
-    """Sorted hashes of strings and their rows: a dictionary that can be mapped from a file."""
-
-    hashes: npt.NDArray[np.uint64]
-    rows: npt.NDArray[np.uint32]
-
-    @classmethod
-    def of(cls, strings: Strings) -> HashTable:
-        hashes = strings.hashes()
+    def hash_table(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+        """Return the sorted hashes and their rows: a dictionary that can be mapped from a file."""
+        hashes = self.hashes()
         order = np.argsort(hashes, kind="stable")
-        return cls(hashes[order], order.astype(np.uint32))
-
-    def find(self, strings: Strings, keys: Strings) -> Integers:
-        """Return the row of each key in ``strings``, or -1."""
-        found = np.empty(len(keys), np.int64)
-        stored = (self.hashes, self.rows, strings.offsets, strings.blob)
-        _kernels.find_strings(*stored, keys.hashes(), keys.offsets, keys.blob, found, 0, len(keys))
-        return found
+        return hashes[order], order.astype(np.uint32)
 
 
 @dataclass(frozen=True)
@@ -107,12 +90,14 @@ class Segment:
     """Items in the order in which they were added.
 
     ``states[m, i]`` is the state of item i in modality m, and ``codes[m]`` has the codes of the items that have one, in
-    order. ``metadata`` are JSON texts, empty for items without metadata. ``checksums`` cover id and text, so that items
-    can be checked one by one; None if no item has metadata.
+    order. ``hashes`` and ``hash_rows`` are the hash table of the ids. ``metadata`` are JSON texts, empty for items
+    without metadata. ``checksums`` cover id and text, so that items can be checked one by one; None if no item has
+    metadata.
     """
 
     ids: Strings
-    table: HashTable
+    hashes: npt.NDArray[np.uint64]
+    hash_rows: npt.NDArray[np.uint32]
     states: Codes
     codes: tuple[Codes, ...]
     metadata: Strings
@@ -132,7 +117,7 @@ class Segment:
             metadata, checksums = Strings.empty(len(ids)), None
         elif checksums is None:
             checksums = _checksums(ids, metadata)
-        return cls(ids, HashTable.of(ids), states, tuple(codes), metadata, checksums)
+        return cls(ids, *ids.hash_table(), states, tuple(codes), metadata, checksums)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -171,7 +156,6 @@ class Segment:
         return map(_parse_metadata, self.ids, self.metadata, self.checksums.tolist())
 
     def take(self, rows: Integers) -> Segment:
-        """Return a segment with the given rows, in that order."""
         states = self.states[:, rows]
         codes = []
         for old, new, values in zip(self.states, states, self.codes, strict=True):
@@ -184,7 +168,6 @@ class Segment:
 
     @classmethod
     def concatenate(cls, segments: Sequence[Segment]) -> Segment:
-        """Return one segment with the items of several, whose ids are distinct."""
         if len(segments) == 1:
             return segments[0]
         checksums = None
@@ -201,7 +184,10 @@ class Segment:
 
     def find(self, ids: Strings) -> Integers:
         """Return the row of each id, or -1."""
-        return self.table.find(self.ids, ids)
+        found = np.empty(len(ids), np.int64)
+        stored = (self.hashes, self.hash_rows, self.ids.offsets, self.ids.blob)
+        _kernels.find_strings(*stored, ids.hashes(), ids.offsets, ids.blob, found, 0, len(ids))
+        return found
 
 
 def metadata_checksum(identifier: bytes, text: bytes) -> int:

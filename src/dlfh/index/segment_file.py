@@ -26,7 +26,7 @@ from dlfh._persistence.files import open_regular, replace_file
 from dlfh.codes import n_bytes
 from dlfh.errors import StorageError
 from dlfh.index.manifest import RemovedRecord, SegmentRecord
-from dlfh.index.segment import ABSENT, STATES, HashTable, Segment, Strings
+from dlfh.index.segment import ABSENT, STATES, Segment, Strings
 
 ALIGNMENT = 64
 #: Larger files are mapped, so that a large index opens quickly and processes share its memory.
@@ -74,8 +74,8 @@ def _file_size(record: SegmentRecord, n_bits: int) -> int:
 
 
 def _arrays(segment: Segment) -> list[Array]:
-    ids, table, metadata = segment.ids, segment.table, segment.metadata
-    arrays: list[Array] = [*segment.codes, segment.states, ids.offsets, ids.blob, table.hashes, table.rows]
+    ids, metadata = segment.ids, segment.metadata
+    arrays: list[Array] = [*segment.codes, segment.states, ids.offsets, ids.blob, segment.hashes, segment.hash_rows]
     return arrays if segment.checksums is None else [*arrays, metadata.offsets, segment.checksums, metadata.blob]
 
 
@@ -120,7 +120,8 @@ def read_segment(folder: Path, record: SegmentRecord, n_bits: int, *, verify: bo
         start += section.padded
     segment = Segment(
         Strings(arrays["id offsets"], arrays["ids"]),
-        HashTable(arrays["id hashes"], arrays["rows of id hashes"]),
+        arrays["id hashes"],
+        arrays["rows of id hashes"],
         arrays["states"],
         tuple(arrays[f"codes {m}"] for m in range(len(record.codes))),
         Strings(arrays["metadata offsets"], arrays["metadata"]) if "metadata" in arrays else Strings.empty(record.rows),
@@ -145,7 +146,7 @@ def _check_structure(segment: Segment, folder: Path, file: str) -> None:
         split = True
     if split:
         raise _damaged(folder, file, "has ids that are not UTF-8")
-    if segment.table.rows.max() >= len(segment):
+    if segment.hash_rows.max() >= len(segment):
         raise _damaged(folder, file, "has rows out of range")
     for states, codes in zip(segment.states, segment.codes, strict=True):
         if states.max() >= len(STATES) or np.count_nonzero(states) != len(codes):
@@ -177,8 +178,8 @@ def check_deeply(folder: Path, record: SegmentRecord, n_bits: int) -> Segment:
             pass
     except StorageError as error:
         raise _damaged(folder, record.file, f"is not valid: {error}") from None
-    table = HashTable.of(segment.ids)
-    if not np.array_equal(table.hashes, segment.table.hashes) or not np.array_equal(table.rows, segment.table.rows):
+    hashes, rows = segment.ids.hash_table()
+    if not np.array_equal(hashes, segment.hashes) or not np.array_equal(rows, segment.hash_rows):
         raise _damaged(folder, record.file, "has a hash table that does not match its ids")
     if (segment.states == ABSENT).all(axis=0).any():
         raise _damaged(folder, record.file, "has an item without a code")

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._arrays import Codes, Integers, Mask
+from dlfh._arrays import Array, Codes, Integers, Mask
 from dlfh.codes import as_words, n_bytes
-from dlfh.index.items import Item
+from dlfh.index.items import Hits, Item
 from dlfh.index.manifest import SegmentRecord
 from dlfh.index.segment import ABSENT, LEARNED, Segment, Strings
 from dlfh.index.segment_file import check_checksums
@@ -51,7 +51,6 @@ class Part:
         return len(self.segment) if self.live is None else len(self.live)
 
     def without(self, rows: Integers) -> Part:
-        """Return the part with more rows removed."""
         removed = np.zeros(len(self.segment), bool) if self.removed is None else self.removed.copy()
         removed[rows] = True
         return Part(self.segment, removed, None if self.record is None else replace(self.record, removed=None))
@@ -117,7 +116,6 @@ class Column:
 
     @cached_property
     def words(self) -> npt.NDArray[np.uint64]:
-        """The codes as rows of 64-bit words."""
         return as_words(self.codes)
 
     @cached_property
@@ -130,7 +128,6 @@ class Column:
 
     @cached_property
     def by_byte(self) -> Codes:
-        """The transposed codes, shape (bytes, n)."""
         return np.ascontiguousarray(self.codes.T)
 
     def find(self, positions: Integers) -> tuple[Integers, Integers]:
@@ -142,7 +139,6 @@ class Column:
         return found, rows[found]
 
     def select(self, positions: Integers) -> Column:
-        """Return the column of the items at the given positions that have a code."""
         return self._take(self.find(np.unique(positions))[1])
 
     def within(self, mask: Mask) -> Column:
@@ -183,11 +179,9 @@ class Snapshot:
             yield part.segment, rows if part.live is None else part.live[rows]
 
     def items(self, positions: Integers, modalities: tuple[str, ...]) -> Iterator[Item]:
-        """Yield the items at the given positions."""
         return (item for segment, rows in self._locate(positions) for item in segment.items(rows, modalities))
 
     def ids_at(self, places: Integers) -> list[str]:
-        """Return the ids at the given positions."""
         if len(self.parts) == 1 and self.parts[0].live is None:  # a compact index
             ids = self.parts[0].segment.ids
             return [ids[row].decode() for row in places.tolist()]
@@ -200,6 +194,9 @@ class Snapshot:
             live = lives[p]
             found.append(segments[p][row if live is None else live.item(row)].decode())
         return found
+
+    def hits(self, column: Column, distances: Array, rows: Integers) -> Hits:
+        return Hits(distances, column.positions_of(rows), column.learned[rows], self.ids_at)
 
     def find_rows(self, ids: Strings) -> list[Integers]:
         """Return, for each part, the row of each id, or -1."""
@@ -220,7 +217,6 @@ class Snapshot:
         return positions
 
     def states_of(self, column: int) -> Codes:
-        """Return the state of every item in a modality."""
         states = [
             part.segment.states[column] if part.live is None else part.segment.states[column, part.live]
             for part in self.parts
@@ -228,7 +224,6 @@ class Snapshot:
         return np.concatenate([np.empty(0, np.uint8), *states])
 
     def mask(self, where: Where) -> Mask:
-        """Return a mask of the items that match a filter."""
         masks = [(part.segment.fields.mask(where), part.live) for part in self.parts]
         return np.concatenate([np.empty(0, bool), *(mask if live is None else mask[live] for mask, live in masks)])
 

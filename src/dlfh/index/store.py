@@ -97,7 +97,6 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path, *, writable: bool, verify: bool) -> Store:
-        """Open the index in a folder."""
         manifest = read_manifest(folder)
         try:
             lock = _take_lock(folder) if writable else None
@@ -125,7 +124,6 @@ class Store:
         self.parts = ()
 
     def check_writable(self) -> None:
-        """Raise `StorageError` unless this process may change the index."""
         if not self.is_writer:
             raise StorageError(f"the index {self.folder} is open for reading: open it with writable=True to change it")
         if not self.writable:
@@ -233,7 +231,6 @@ class Store:
     # Reading
 
     def verify(self) -> None:
-        """Check every byte of the folder in its current state."""
         self._with_manifest(self._check_deeply)
 
     def _check_deeply(self, manifest: Manifest) -> None:

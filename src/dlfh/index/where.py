@@ -39,6 +39,8 @@ from dlfh.errors import InputError
 Value = str | float | bool
 Operator = Literal["in", "<", "<=", ">", ">=", "none"]
 
+_OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "in", "not in")
+
 #: Longer strings cannot be filtered.
 MAX_CHARACTERS = 1_000
 #: Limits of a filter: nesting depth, conditions, and values of all conditions.
@@ -97,11 +99,8 @@ def values_of(metadata: Mapping[str, Any] | None, name: str) -> list[Value]:
     """Return the values of an item under a name."""
     if not metadata:
         return []
-    if name in metadata:
-        found = metadata[name]
-    else:
-        columns = metadata.get(_COLUMNS)
-        found = columns.get(name) if isinstance(columns, Mapping) else None
+    columns = metadata if name in metadata else metadata.get(_COLUMNS)
+    found = columns.get(name) if isinstance(columns, Mapping) else None
     values = found if isinstance(found, list) else (found,)
     return [value for value in map(_as_value, values) if value is not None]
 
@@ -133,9 +132,7 @@ def _as_value(value: Any) -> Value | None:
 class _Parser:
     """Parses one filter, and counts its conditions and values. An empty filter counts as a condition."""
 
-    def __init__(self) -> None:
-        self._n_conditions = 0
-        self._n_values = 0
+    _n_conditions = _n_values = 0
 
     def parse(self, where: Any, depth: int) -> Where:
         if not isinstance(where, Mapping) or depth > _MAX_DEPTH:
@@ -172,7 +169,15 @@ class _Parser:
             raise InputError(f"{operator!r} in the filter on {name!r} takes {expected}, got {shown(operand)}")
         operands = operand if is_list else (operand,)
         self._count(len(operands))
-        return _OPERATORS[operator](name, operands)
+        if operator in ("<", "<=", ">", ">="):
+            value = _check(name, operand)
+            if isinstance(value, bool):
+                raise InputError(f"{operator!r} in the filter on {name!r} takes a number or a string, got {value}")
+            return Condition(name, operator, (value,))
+        values = tuple(_check(name, value) for value in operands if value is not None)
+        none, some = Condition(name, "none"), Condition(name, "in", values)
+        found = some if len(values) == len(operands) else Or((none, some)) if values else none
+        return Not(found) if operator in ("!=", "not in") else found
 
     def _count(self, n_values: int) -> None:
         self._n_conditions += 1
@@ -181,29 +186,6 @@ class _Parser:
             raise InputError(f"a filter must have at most {_MAX_CONDITIONS} conditions")
         if self._n_values > _MAX_VALUES:
             raise InputError(f"a filter must have at most {_MAX_VALUES:,} values")
-
-
-def _one_of(name: str, operands: Any) -> Where:
-    values = tuple(_check(name, value) for value in operands if value is not None)
-    some = Condition(name, "in", values)
-    if not any(value is None for value in operands):
-        return some
-    none = Condition(name, "none")
-    return Or((none, some)) if values else none
-
-
-def _not_one_of(name: str, operands: Any) -> Where:
-    return Not(_one_of(name, operands))
-
-
-def _ordered(operator: Operator) -> Callable[[str, Any], Where]:
-    def condition(name: str, operands: Any) -> Where:
-        value = _check(name, operands[0])
-        if isinstance(value, bool):
-            raise InputError(f"{operator!r} in the filter on {name!r} takes a number or a string, got {value}")
-        return Condition(name, operator, (value,))
-
-    return condition
 
 
 def _check(name: str, value: Any) -> Value:
@@ -221,18 +203,6 @@ def has_surrogates(text: str) -> bool:
     return any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-_OPERATORS: dict[str, Callable[[str, Any], Where]] = {
-    "=": _one_of,
-    "!=": _not_one_of,
-    "<": _ordered("<"),
-    "<=": _ordered("<="),
-    ">": _ordered(">"),
-    ">=": _ordered(">="),
-    "in": _one_of,
-    "not in": _not_one_of,
-}
-
-
 class Fields:
     """The metadata of items by name. A column is read when a filter first uses it.
 
@@ -246,7 +216,6 @@ class Fields:
         self._lock = threading.Lock()
 
     def mask(self, where: Where) -> Mask:
-        """Return a mask of the items that match a filter."""
         with self._lock:
             missing = sorted(names_of(where) - self._columns.keys())
             if missing:
@@ -270,15 +239,11 @@ class Fields:
         match where:
             case Not(part):
                 return ~self._mask(part)
-            case And(parts):
-                mask = np.ones(self._n_items, bool)
+            case And(parts) | Or(parts):
+                mask = np.full(self._n_items, isinstance(where, And))
+                combine = np.logical_and if isinstance(where, And) else np.logical_or
                 for part in parts:  # one after the other: 256 masks at once could take all memory
-                    mask &= self._mask(part)
-                return mask
-            case Or(parts):
-                mask = np.zeros(self._n_items, bool)
-                for part in parts:
-                    mask |= self._mask(part)
+                    combine(mask, self._mask(part), out=mask)
                 return mask
             case Condition(name, operator, values):
                 columns = self._columns[name]
@@ -314,13 +279,9 @@ class _Values(NamedTuple):
         return cls(distinct, starts.tolist(), np.array(rows, np.int64)[order])
 
     def equal(self, value: Value) -> Integers:
-        """Return the rows with a value."""
-        place = bisect_left(self.distinct, value)
-        if place == len(self.distinct) or self.distinct[place] != value:
-            return self.rows[:0]
-        return self.rows[self.starts[place] : self.starts[place + 1]]
+        first, last = bisect_left(self.distinct, value), bisect_right(self.distinct, value)
+        return self.rows[self.starts[first] : self.starts[last]]
 
     def ordered(self, operator: str, value: Value) -> Integers:
-        """Return the rows with a smaller or larger value."""
         place = (bisect_left if operator in ("<", ">=") else bisect_right)(self.distinct, value)
         return self.rows[: self.starts[place]] if operator in ("<", "<=") else self.rows[self.starts[place] :]

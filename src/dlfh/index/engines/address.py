@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ _DEFAULT_NAME, _NAME = "dlfh", re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 _SECRET = {"password", "sslpassword", "oauth_client_secret"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Address:
     """The address of an index in a database.
 
@@ -35,10 +35,10 @@ class Address:
     """
 
     engine: str
-    place: str = field(repr=False)
+    place: str
     name: str
     shown: str
-    secrets: tuple[str, ...] = field(default=(), repr=False)
+    secrets: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Address({self.shown!r})"

@@ -65,9 +65,8 @@ class DuckEngine(SqlEngine):
             connections, self._connection = [*self._idle, self._connection], None
             self._idle.clear()
             with self._errors():
-                for connection in connections:
-                    if connection is not None:
-                        connection.close()
+                for connection in filter(None, connections):
+                    connection.close()
 
     @property
     def closed(self) -> bool:
@@ -88,7 +87,7 @@ class DuckEngine(SqlEngine):
             raise StorageError(f"DuckDB at {self.address}: {message}") from None
 
     def _ask(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        self._check_open()
+        self.check_open()
         with self._errors():
             try:
                 cursor = self._idle.pop()
@@ -102,7 +101,7 @@ class DuckEngine(SqlEngine):
         return rows
 
     def _stream(self, statement: str) -> Iterator[tuple[Any, ...]]:
-        self._check_open()
+        self.check_open()
         with self._errors(), self._connection.cursor() as cursor:
             cursor.execute(f"{statement} ORDER BY number")
             while rows := cursor.fetchmany(_BATCH):
@@ -110,7 +109,7 @@ class DuckEngine(SqlEngine):
 
     def _transaction(self, change: Callable[[Any], None]) -> None:
         with self._writing, self._errors():
-            self._check_open()
+            self.check_open()
             with self._connection.cursor() as cursor:
                 cursor.execute("BEGIN TRANSACTION")
                 try:
@@ -129,7 +128,6 @@ class DuckEngine(SqlEngine):
             cursor.execute(f"CREATE TABLE {table} ({columns})")
 
     def _columns(self) -> dict[str, str]:
-        """Return the columns of each table."""
         columns = ["number BIGINT NOT NULL", "id VARCHAR NOT NULL", "metadata VARCHAR"]
         for column in range(len(self.modalities)):
             columns.append(f"state{column} UTINYINT NOT NULL")
@@ -154,11 +152,10 @@ class DuckEngine(SqlEngine):
     def _check_functions(self) -> None:
         """Raise `StorageError` if a macro replaces a built-in function, as even "+" can be."""
         every = "SELECT function_name FROM system.main.duckdb_functions() WHERE"
-        macros = {name for (name,) in self._ask(f"{every} NOT internal")}
-        if macros:
-            replaced = macros & {name for (name,) in self._ask(f"{every} internal")}
-            if replaced:
-                raise self._damaged(f"it has a macro with the name of the built-in function {min(replaced)!r}")
+        macros = {*self._ask(f"{every} NOT internal")}
+        replaced = macros & {*self._ask(f"{every} internal")} if macros else macros
+        if replaced:
+            raise self._damaged(f"it has a macro with the name of the built-in function {min(replaced)[0]!r}")
 
     def _code_columns(self, column: int) -> list[str]:
         return [f"code{column}_{word}" for word in range(-(-n_bytes(self.n_bits) // 8))]
@@ -166,17 +163,23 @@ class DuckEngine(SqlEngine):
     def _code(self, values: Sequence[Any]) -> bytes:
         return np.array(values, "<u8").tobytes()[: n_bytes(self.n_bits)]
 
-    # Changes
-
     def _insert(self, cursor: Any, rows: list[Row], first: int) -> None:
         numbers = np.arange(first, first + len(rows), dtype=np.int64)
-        expressions = ["number", "id", "metadata"]
+        columns: dict[str, Array] = {
+            "number": numbers,
+            "id": np.array([row.id for row in rows], object),
+            "metadata": np.array([row.metadata or None for row in rows], object),
+        }
+        expressions = [*columns]
         for column in range(len(self.modalities)):
-            state = f"state{column}"
+            names, state = self._code_columns(column), f"state{column}"
+            padded = b"".join((row.codes[column] or b"").ljust(8 * len(names), b"\0") for row in rows)
+            words = np.frombuffer(padded, "<u8").reshape(len(rows), len(names))
+            columns[state] = np.array([row.states[column] for row in rows], np.uint8)
+            columns |= {name: np.ascontiguousarray(words[:, word]) for word, name in enumerate(names)}
             # Not by masked arrays: DuckDB before 2.0 ignores the mask.
-            words = [f"CASE WHEN {state} <> {ABSENT} THEN {word} END" for word in self._code_columns(column)]
-            expressions += [state, *words]
-        self._load(cursor, self._table, self._item_columns(rows, numbers), expressions)
+            expressions += [state, *(f"CASE WHEN {state} <> {ABSENT} THEN {name} END" for name in names)]
+        self._load(cursor, self._table, columns, expressions)
         values = _value_columns(rows, numbers)
         if len(values["number"]):
             self._load(cursor, self._values, values)
@@ -188,27 +191,10 @@ class DuckEngine(SqlEngine):
         finally:
             cursor.unregister("dlfh_new")
 
-    def _item_columns(self, rows: list[Row], numbers: Integers) -> dict[str, Array]:
-        columns: dict[str, Array] = {
-            "number": numbers,
-            "id": np.array([row.id for row in rows], object),
-            "metadata": np.array([row.metadata or None for row in rows], object),
-        }
-        for column in range(len(self.modalities)):
-            names = self._code_columns(column)
-            codes = [row.codes[column] for row in rows]
-            padded = b"".join((code or b"").ljust(8 * len(names), b"\0") for code in codes)
-            words = np.frombuffer(padded, "<u8").reshape(len(rows), len(names))
-            columns[f"state{column}"] = np.array([row.states[column] for row in rows], np.uint8)
-            columns |= {name: np.ascontiguousarray(words[:, word]) for word, name in enumerate(names)}
-        return columns
-
     def _erase(self, cursor: Any, numbers: list[int]) -> None:
         super()._erase(cursor, numbers)
         if numbers:
             cursor.execute(f"DELETE FROM {self._values} WHERE {self._one_of('number')}", [numbers])
-
-    # Expressions
 
     def _one_of(self, column: Literal["id", "number"]) -> str:
         return f"{column} IN (SELECT unnest(?::{'VARCHAR' if column == 'id' else 'BIGINT'}[]))"

@@ -16,12 +16,12 @@ import numpy as np
 
 from dlfh._arrays import Codes, Floats, Integers, Mask
 from dlfh._persistence.files import version_problem
-from dlfh._validation import check_integer, shown
+from dlfh._validation import shown
 from dlfh.codes import as_words, n_bytes
 from dlfh.errors import InputError, StorageError
 from dlfh.index import nearest
 from dlfh.index.backend import ApproximateIndex, Backend, Request, check_known
-from dlfh.index.batch import MAX_BITS, as_codes, check_modalities
+from dlfh.index.batch import as_codes, check_layout
 from dlfh.index.engines.address import Address
 from dlfh.index.items import Hits, Item
 from dlfh.index.segment import ABSENT, LEARNED, STATES, Segment, Strings
@@ -93,19 +93,17 @@ class Engine(Backend):
 
     @classmethod
     def open(cls, address: Address) -> Self:
-        """Open an existing index."""
         engine = cls(address)
         with engine._closed_on_error():
             about = engine._read_about()
             if about is None:
                 raise StorageError(f"there is no index at {engine.address}")
-            version, n_bits, modalities = about
+            version, *layout = about
             problem = version_problem(version, FORMAT)
             if problem is not None:
                 raise StorageError(f"the index at {engine.address} {problem}")
             try:
-                engine.n_bits = check_integer(n_bits, "n_bits", 1, MAX_BITS)
-                engine.modalities = check_modalities(modalities)
+                engine.n_bits, engine.modalities = check_layout(*layout)
             except InputError as error:
                 raise engine._damaged(str(error)) from None
             engine._check_tables()
@@ -119,12 +117,14 @@ class Engine(Backend):
             self.close()
             raise
 
-    # Each database implements these.
+    # Each database implements these. Changes take effect completely or not at all.
 
     @abstractmethod
-    def _create(self) -> None:
-        """Create the tables and store the description of the index."""
-
+    def _create(self) -> None: ...
+    @abstractmethod
+    def _write(self, rows: list[Row], *, replace: bool) -> None: ...
+    @abstractmethod
+    def _delete(self, ids: list[str]) -> None: ...
     @abstractmethod
     def _read_about(self) -> tuple[Any, Any, Any] | None:
         """Return the stored format, code length and modalities, not yet checked; None if the index does not exist."""
@@ -134,14 +134,6 @@ class Engine(Backend):
 
     def _check(self, row: Row) -> None:
         """Raise `InputError` if the database cannot store a row."""
-
-    @abstractmethod
-    def _write(self, rows: list[Row], *, replace: bool) -> None:
-        """Write rows, all or none."""
-
-    @abstractmethod
-    def _delete(self, ids: list[str]) -> None:
-        """Delete items, all or none."""
 
     @abstractmethod
     def _nearest(self, scope: Scope, code: bytes, limit: int | None, radius: int | None) -> list[Match]:
@@ -182,10 +174,6 @@ class Engine(Backend):
                 if (state == ABSENT) != (code is None) or (code is not None and len(code) != n_bytes(self.n_bits)):
                     raise self._damaged(f"item {shown(row.id)} has an invalid code")
             yield row
-
-    def _check_open(self) -> None:
-        if self.closed:
-            raise StorageError("the index is closed")
 
     def refresh(self) -> bool:
         return False  # every query reads the current content
@@ -265,19 +253,17 @@ class Engine(Backend):
         return np.array([numbers.get(name, -1) for name in names], np.int64)
 
     def get(self, identifier: Strings) -> Item | None:
-        (number,) = self.find(identifier).tolist()
-        return next((self._item(row) for row in self._rows([number])), None) if number >= 0 else None
+        return next((item for _, item in self.items(self.find(identifier).tolist())), None)
 
     def positions(self) -> Integers:
         return np.array([row.number for row in self._rows(None)], np.int64)
 
     def items(self, positions: Sequence[int] | None) -> Iterator[tuple[int, Item]]:
         if positions is None:
-            yield from ((row.number, self._item(row)) for row in self._rows(None))
-            return
-        numbers = [int(position) for position in positions]
+            return ((row.number, self._item(row)) for row in self._rows(None))
+        numbers = [int(position) for position in positions if position >= 0]
         rows = {row.number: row for row in self._rows(numbers)} if numbers else {}
-        yield from ((number, self._item(rows[number])) for number in numbers if number in rows)
+        return ((number, self._item(rows[number])) for number in numbers if number in rows)
 
     def ids(self) -> list[str]:
         return [row.id for row in self._rows(None)]

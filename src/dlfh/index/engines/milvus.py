@@ -15,7 +15,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -139,7 +139,22 @@ class MilvusEngine(Engine):
     # Requests
 
     def _connect(self) -> None:
-        self._client, self._embedded = _connected(self._address)
+        token, _, place = self._address.place.rpartition("@")
+        if not place.startswith("http"):
+            token, place = "", self._address.place
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the embedded engine imports a deprecated module
+            pymilvus = require("pymilvus", "this address", "milvus")
+            for name in ("pymilvus", "pymilvus.milvus_client.milvus_client"):
+                logging.getLogger(name).setLevel(logging.CRITICAL)  # they print the errors that they raise
+            if self._address.file is not None:
+                require("milvus_lite", "this address", "milvus")
+                if _has_stopped(_embedded_server(place)):
+                    _servers().release_server(place)
+        # Clients with the default alias share a connection, which the first to close ends.
+        token, alias = token or os.environ.get(_TOKEN, ""), secrets.token_hex(16)
+        self._client = pymilvus.MilvusClient(place, token=token, timeout=_PATIENCE, alias=alias)
+        self._embedded = None if self._address.file is None else _embedded_server(place)
 
     def _load(self) -> None:
         for name in (self._name, self._about):
@@ -154,7 +169,7 @@ class MilvusEngine(Engine):
 
         All calls can be repeated, since items are written by their ids.
         """
-        self._check_open()
+        self.check_open()
         restarts = _RESTARTS
         with self._translated():
             while True:
@@ -287,25 +302,29 @@ class MilvusEngine(Engine):
         expression = as_expression(where)
         if isinstance(expression, bool):
             return {*numbers} if expression else set()
-        found: set[int] = set()
-        for batch in batches(numbers, _BATCH):
-            rows = self._query(self._name, f"{one_of('number', batch)} and ({expression})", ["number"])
-            found.update(row["number"] for row in rows)
-        return found
+        return {row["number"] for row in self._select("number", numbers, ["number"], f" and ({expression})")}
+
+    def _select(
+        self, field: str, values: Sequence[Any], fields: list[str], condition: str = ""
+    ) -> Iterator[dict[str, Any]]:
+        """Yield fields of the items for which a field has one of the values."""
+        for batch in batches(values, _BATCH):
+            yield from self._query(self._name, one_of(field, batch) + condition, fields)
 
     def _read(self, numbers: list[int] | None) -> Iterator[Row]:
         columns = [name for column in range(len(self.modalities)) for name in (f"state{column}", f"code{column}")]
-        ordered = sorted(row["number"] for row in self._all(["number"])) if numbers is None else numbers
-        for batch in batches(ordered, _BATCH):
+        for batch in batches(self._all_numbers() if numbers is None else numbers, _BATCH):
             found = self._query(self._name, one_of("number", batch), ["key", "number", "metadata", *columns])
             yield from sorted(map(self._row, found), key=lambda row: row.number)
 
-    def _all(self, fields: list[str]) -> Iterator[dict[str, Any]]:
-        pages = self._call("query_iterator", self._name, batch_size=_BATCH, filter="", output_fields=fields)
+    def _all_numbers(self) -> list[int]:
+        pages = self._call("query_iterator", self._name, batch_size=_BATCH, filter="", output_fields=["number"])
+        found: list[int] = []
         with self._translated():
             while page := pages.next():
-                yield from page
+                found += [row["number"] for row in page]
             pages.close()
+        return sorted(found)
 
     def _row(self, entity: dict[str, Any]) -> Row:
         states = tuple(entity[f"state{column}"] for column in range(len(self.modalities)))
@@ -313,35 +332,12 @@ class MilvusEngine(Engine):
         return Row(from_hex(entity["key"]), entity["metadata"], states, tuple(codes), entity["number"])
 
     def _numbers(self, ids: list[str]) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for batch in batches(ids, _BATCH):
-            rows = self._query(self._name, one_of("key", [*map(to_hex, batch)]), ["key", "number"])
-            found |= {from_hex(row["key"]): row["number"] for row in rows}
-        return found
+        rows = self._select("key", [*map(to_hex, ids)], ["key", "number"])
+        return {from_hex(row["key"]): row["number"] for row in rows}
 
     def count(self, column: int | None, states: tuple[int, ...]) -> int:
         expression = "" if column is None else one_of(f"state{column}", states)
         return int(self._call("query", self._name, filter=expression, output_fields=["count(*)"])[0]["count(*)"])
-
-
-def _connected(address: Address) -> tuple[Any, weakref.ref[Any] | None]:
-    """Return a client, and the server of an embedded engine."""
-    token, _, place = address.place.rpartition("@")
-    if not place.startswith("http"):
-        token, place = "", address.place
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the embedded engine imports a deprecated module
-        pymilvus = require("pymilvus", "this address", "milvus")
-        for name in ("pymilvus", "pymilvus.milvus_client.milvus_client"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)  # they print the errors that they raise
-        if address.file is not None:
-            require("milvus_lite", "this address", "milvus")
-            if _has_stopped(_embedded_server(address)):
-                _servers().release_server(place)
-    # Clients with the default alias share a connection, which the first to close ends.
-    token, alias = token or os.environ.get(_TOKEN, ""), secrets.token_hex(16)
-    client = pymilvus.MilvusClient(place, token=token, timeout=_PATIENCE, alias=alias)
-    return client, None if address.file is None else _embedded_server(address)
 
 
 def _servers() -> Any:
@@ -349,9 +345,9 @@ def _servers() -> Any:
     return importlib.import_module("milvus_lite.server_manager").server_manager_instance
 
 
-def _embedded_server(address: Address) -> weakref.ref[Any] | None:
+def _embedded_server(place: str) -> weakref.ref[Any] | None:
     """Return a weak reference to an embedded engine: deleting a stopped one releases the lock of its successor."""
-    server = _servers()._servers.get(str(Path(address.place).resolve()))
+    server = _servers()._servers.get(str(Path(place).resolve()))
     return None if server is None else weakref.ref(server)
 
 

@@ -10,14 +10,13 @@ table, and is repeated only if its name is missing there: a change takes effect 
 from __future__ import annotations
 
 import json
-import math
 import secrets
 import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from dlfh._optional import require
 from dlfh._validation import check_choice
 from dlfh.codes import n_bytes
 from dlfh.errors import InputError, StorageError
-from dlfh.index.backend import ApproximateIndex, check_options
+from dlfh.index.backend import ApproximateIndex, check_options, list_defaults
 from dlfh.index.engines.address import Address
 from dlfh.index.engines.engine import Match, Row, Scope, batches, hits_of
 from dlfh.index.engines.sql import SqlEngine
@@ -43,8 +42,8 @@ _MAX_NAMES = 64
 
 #: Number of idle connections that are kept.
 _MAX_IDLE = 4
-#: Seconds to wait for an unavailable server, and between attempts.
-_PATIENCE, _PAUSE = 20.0, 0.2
+#: Seconds between attempts to reach a server.
+_PAUSE = 0.2
 
 _NULL = struct.pack(">i", -1)
 
@@ -55,21 +54,75 @@ class PostgresEngine(SqlEngine):
     """Items in a PostgreSQL database."""
 
     _parameter = "%s"
+    #: Seconds to wait for an unavailable server.
+    _patience = 20.0
 
     def __init__(self, address: Address) -> None:
         super().__init__(address)
-        self._connections = _Connections(address)
-        self._connections.run(lambda connection: None, wait=False)
+        self._psycopg: Any = require("psycopg", "this address", "postgres")
+        self._idle: list[Any] | None = []  # connections, each of which serves one thread at a time
+        self._lock = threading.Lock()
+        self._run(lambda connection: None, wait=False)
 
     def close(self) -> None:
-        self._connections.close()
+        with self._lock:
+            idle, self._idle = self._idle or [], None
+        for connection in idle:
+            connection.close()
 
     @property
     def closed(self) -> bool:
-        return self._connections.closed
+        return self._idle is None
+
+    def _run(self, query: Callable[[Any], Result], *, wait: bool = True) -> Result:
+        """Return ``query(connection)``, and repeat it if the connection breaks."""
+        self.check_open()
+        deadline = time.monotonic() + (self._patience if wait else 0)
+        while True:
+            try:
+                with self._lent() as connection:
+                    return query(connection)
+            except self._psycopg.Error as error:
+                if not self._is_transient(error) or time.monotonic() >= deadline:
+                    raise self._storage_error(error) from None
+            time.sleep(_PAUSE)
+
+    @contextmanager
+    def _lent(self) -> Iterator[Any]:
+        """Lend an idle connection or a new one; keep it afterwards if it still works."""
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        # No prepared statements: a pooler in between may switch the server connection.
+        connection = connection or self._psycopg.connect(
+            self._address.place, autocommit=True, prepare_threshold=None, connect_timeout=5
+        )
+        try:
+            yield connection
+        finally:
+            with self._lock:
+                keep = self._idle is not None and len(self._idle) < _MAX_IDLE and not connection.closed
+                if keep and connection.info.transaction_status == self._psycopg.pq.TransactionStatus.IDLE:
+                    self._idle.append(connection)  # type: ignore[union-attr]
+                    connection = None
+            if connection is not None:
+                connection.close()
+
+    def _is_transient(self, error: Exception) -> bool:
+        """Return whether a query that failed may succeed if it is repeated."""
+        state = getattr(error, "sqlstate", None) or ""
+        if state:  # connection exceptions, shutdown and start-up of the server, serialization failures, deadlocks
+            return state.startswith(("08", "57P")) or state in ("40001", "40P01")
+        refusals = ("authentication failed", "does not exist", "no pg_hba.conf entry", "no password")
+        return isinstance(error, self._psycopg.OperationalError) and not any(text in str(error) for text in refusals)
+
+    def _storage_error(self, error: Exception) -> StorageError:
+        """Return an error with the message of the server, or else of the client, without secrets."""
+        primary = getattr(getattr(error, "diag", None), "message_primary", None)
+        lines = self._address.without_secrets(primary or str(error)).strip().splitlines() or [type(error).__name__]
+        return StorageError(f"PostgreSQL at {self.address}: {lines[-1].strip()}")
 
     def _ask(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        return self._connections.run(lambda connection: connection.execute(statement, values).fetchall())
+        return self._run(lambda connection: connection.execute(statement, values).fetchall())
 
     def _stream(self, statement: str) -> Iterator[tuple[Any, ...]]:
         last = -1
@@ -85,7 +138,7 @@ class PostgresEngine(SqlEngine):
             with connection.transaction():
                 change(connection)
 
-        self._connections.run(attempt)
+        self._run(attempt)
 
     def _change(self, change: Callable[[Any], None]) -> None:
         name = secrets.token_hex(8)
@@ -126,8 +179,6 @@ class PostgresEngine(SqlEngine):
     def _code(self, values: Sequence[Any]) -> bytes:
         return _packed(values[0])
 
-    # Changes
-
     def _check(self, row: Row) -> None:
         if "\0" in row.id:
             raise InputError(f"an id in PostgreSQL must not contain NUL, got {row.id!r}")
@@ -147,12 +198,8 @@ class PostgresEngine(SqlEngine):
     def _binary(self, row: Row) -> bytes:
         """Return a row in the binary format of COPY: the number of values, and each value with its length."""
         fields = json.dumps(row.fields(), ensure_ascii=False, separators=(",", ":")).encode()
-        parts = [
-            struct.pack(">hiq", 4 + 2 * len(row.states), 8, row.number),
-            _sized(row.id.encode()),
-            _sized(row.metadata.encode()) if row.metadata else _NULL,
-            _sized(b"\x01" + fields),
-        ]
+        parts = [struct.pack(">hiq", 4 + 2 * len(row.states), 8, row.number), _sized(row.id.encode())]
+        parts += [_sized(row.metadata.encode()) if row.metadata else _NULL, _sized(b"\x01" + fields)]
         for state, code in zip(row.states, row.codes, strict=True):
             parts.append(struct.pack(">ih", 2, state))
             parts.append(_NULL if code is None else _sized(struct.pack(">i", self.n_bits) + code))
@@ -160,8 +207,6 @@ class PostgresEngine(SqlEngine):
 
     def _numbers(self, ids: list[str], cursor: Any = None) -> dict[str, int]:
         return super()._numbers([name for name in ids if "\0" not in name], cursor)  # no text in PostgreSQL has NUL
-
-    # Expressions
 
     def _one_of(self, column: Literal["id", "number"]) -> str:
         return f"{column} = ANY(%s)"
@@ -185,28 +230,10 @@ class PostgresEngine(SqlEngine):
         return PgvectorIndex(self, column, kind, options)
 
 
-class _Kind(NamedTuple):
-    """An index type of pgvector: its default options, and the parameters that they set for building and searching."""
-
-    method: str
-    defaults: Callable[[int], dict[str, int]]
-    build: dict[str, str]
-    search: tuple[str, str]
-
-
+#: Index types of pgvector, and the parameters for building and searching that their options set.
 _KINDS = {
-    "hnsw": _Kind(
-        "hnsw",
-        lambda n_items: {"n_links": 16, "build_breadth": 64, "breadth": 100},
-        {"n_links": "m", "build_breadth": "ef_construction"},
-        ("breadth", "hnsw.ef_search"),
-    ),
-    "ivf": _Kind(
-        "ivfflat",
-        lambda n_items: {"n_lists": max(1, math.isqrt(n_items)), "n_probe": max(1, math.isqrt(n_items) // 32)},
-        {"n_lists": "lists"},
-        ("n_probe", "ivfflat.probes"),
-    ),
+    "hnsw": ("hnsw", {"n_links": "m", "build_breadth": "ef_construction"}, ("breadth", "hnsw.ef_search")),
+    "ivf": ("ivfflat", {"n_lists": "lists"}, ("n_probe", "ivfflat.probes")),
 }
 
 
@@ -214,9 +241,10 @@ class PgvectorIndex:
     """An approximate index of pgvector over the codes of a modality. Implements `ApproximateIndex`."""
 
     def __init__(self, engine: PostgresEngine, column: int, kind: str, options: dict[str, int]) -> None:
-        method, defaults, build, (option, setting) = _KINDS[check_choice(kind, "kind", tuple(_KINDS))]
+        method, build, (option, setting) = _KINDS[check_choice(kind, "kind", tuple(_KINDS))]
         self._engine, self._column = engine, column
-        self.options = check_options(kind, options, defaults(len(self)))
+        defaults = list_defaults(len(self)) if kind == "ivf" else {"n_links": 16, "build_breadth": 64, "breadth": 100}
+        self.options = check_options(kind, options, defaults)
         self._settings = (f"{setting} = {self.options[option]:d}", "hnsw.iterative_scan = strict_order")
         name = f'"{engine._name}_near{column}"'
         parameters = ", ".join(f"{parameter} = {self.options[name]:d}" for name, parameter in build.items())
@@ -225,10 +253,8 @@ class PgvectorIndex:
             # The centroids and a sample of a million items exceed the default of 64 MB.
             connection.execute("SET LOCAL maintenance_work_mem = '1GB'")
             connection.execute(f"DROP INDEX IF EXISTS {name}")
-            connection.execute(
-                f"CREATE INDEX {name} ON {engine._table} USING {method} (code{column} bit_hamming_ops) "
-                f"WITH ({parameters})"
-            )
+            codes = f"{engine._table} USING {method} (code{column} bit_hamming_ops)"
+            connection.execute(f"CREATE INDEX {name} ON {codes} WITH ({parameters})")
 
         engine._transaction(change)
 
@@ -257,7 +283,7 @@ class PgvectorIndex:
                     connection.execute(f"SET LOCAL {setting}")
                 return [Match(*row) for row in connection.execute(statement, values).fetchall()]
 
-        return sorted(self._engine._connections.run(ask), key=lambda match: (match.distance, match.number))
+        return sorted(self._engine._run(ask), key=lambda match: (match.distance, match.number))
 
 
 def _sized(value: bytes) -> bytes:
@@ -271,72 +297,3 @@ def _bits(code: bytes, n_bits: int) -> str:
 def _packed(bits: str) -> bytes:
     width = -(-len(bits) // 8)
     return int(bits.ljust(8 * width, "0"), 2).to_bytes(width, "big")
-
-
-class _Connections:
-    """A pool of connections to one database. A connection serves one thread at a time."""
-
-    def __init__(self, address: Address) -> None:
-        self._psycopg: Any = require("psycopg", "this address", "postgres")
-        self._address = address
-        self._idle: list[Any] | None = []
-        self._lock = threading.Lock()
-        self.patience = _PATIENCE
-
-    @property
-    def closed(self) -> bool:
-        return self._idle is None
-
-    def close(self) -> None:
-        with self._lock:
-            idle, self._idle = self._idle or [], None
-        for connection in idle:
-            connection.close()
-
-    def run(self, query: Callable[[Any], Result], *, wait: bool = True) -> Result:
-        """Return ``query(connection)``, and repeat it if the connection breaks."""
-        if self.closed:
-            raise StorageError("the index is closed")
-        deadline = time.monotonic() + (self.patience if wait else 0)
-        while True:
-            try:
-                with self.one() as connection:
-                    return query(connection)
-            except self._psycopg.Error as error:
-                if not self._is_transient(error) or time.monotonic() >= deadline:
-                    raise self._storage_error(error) from None
-            time.sleep(_PAUSE)
-
-    @contextmanager
-    def one(self) -> Iterator[Any]:
-        """Lend an idle connection or a new one; keep it afterwards if it still works."""
-        with self._lock:
-            connection = self._idle.pop() if self._idle else None
-        # No prepared statements: a pooler in between may switch the server connection.
-        connection = connection or self._psycopg.connect(
-            self._address.place, autocommit=True, prepare_threshold=None, connect_timeout=5
-        )
-        try:
-            yield connection
-        finally:
-            with self._lock:
-                keep = self._idle is not None and len(self._idle) < _MAX_IDLE and not connection.closed
-                if keep and connection.info.transaction_status == self._psycopg.pq.TransactionStatus.IDLE:
-                    self._idle.append(connection)  # type: ignore[union-attr]
-                    connection = None
-            if connection is not None:
-                connection.close()
-
-    def _is_transient(self, error: Exception) -> bool:
-        """Return whether a query that failed may succeed if it is repeated."""
-        state = getattr(error, "sqlstate", None) or ""
-        if state:  # connection exceptions, shutdown and start-up of the server, serialization failures, deadlocks
-            return state.startswith(("08", "57P")) or state in ("40001", "40P01")
-        refusals = ("authentication failed", "does not exist", "no pg_hba.conf entry", "no password")
-        return isinstance(error, self._psycopg.OperationalError) and not any(text in str(error) for text in refusals)
-
-    def _storage_error(self, error: Exception) -> StorageError:
-        """Return an error with the message of the server, or else of the client, without secrets."""
-        primary = getattr(getattr(error, "diag", None), "message_primary", None)
-        lines = self._address.without_secrets(primary or str(error)).strip().splitlines() or [type(error).__name__]
-        return StorageError(f"PostgreSQL at {self._address.shown}: {lines[-1].strip()}")

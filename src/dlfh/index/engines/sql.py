@@ -32,9 +32,9 @@ class SqlEngine(Engine):
         self._tables: tuple[str, ...] = (self._table, self._about)
 
     @abstractmethod
-    def _ask(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Run a query and return its rows."""
-
+    def _create_tables(self, cursor: Any) -> None: ...
+    @abstractmethod
+    def _ask(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
     @abstractmethod
     def _stream(self, statement: str) -> Iterator[tuple[Any, ...]]:
         """Yield all rows of a query without conditions, in order of its first column, the number."""
@@ -50,9 +50,6 @@ class SqlEngine(Engine):
     @abstractmethod
     def _exists(self, name: str) -> str:
         """Return a query for whether a table exists."""
-
-    @abstractmethod
-    def _create_tables(self, cursor: Any) -> None: ...
 
     @abstractmethod
     def _check_stored(self, tables: Sequence[str]) -> None:
@@ -88,10 +85,10 @@ class SqlEngine(Engine):
         about = [FORMAT, secrets.token_hex(16), 0, 0, self.n_bits, json.dumps(self.modalities)]
 
         def change(cursor: Any) -> None:
-            if self._has(cursor, self._name):
+            has, has_about = (cursor.execute(self._exists(self._name + end)).fetchone()[0] for end in ("", "_about"))
+            if has:
                 # The table is ours if the connection broke after an earlier attempt.
-                query = f"SELECT identity FROM {self._about}"
-                if self._has(cursor, f"{self._name}_about") and cursor.execute(query).fetchone() == (about[1],):
+                if has_about and cursor.execute(f"SELECT identity FROM {self._about}").fetchone() == (about[1],):
                     return
                 raise InputError(f"table {self._name!r} already exists in {self.address}: choose another name")
             self._create_tables(cursor)
@@ -100,9 +97,6 @@ class SqlEngine(Engine):
             cursor.execute(f"INSERT INTO {self._about} ({names}) VALUES ({parameters})", about)
 
         self._transaction(change)
-
-    def _has(self, cursor: Any, name: str) -> bool:
-        return bool(cursor.execute(self._exists(name)).fetchone()[0])
 
     def _read_about(self) -> tuple[Any, Any, Any] | None:
         if not self._ask(self._exists(f"{self._name}_about"))[0][0]:
@@ -118,7 +112,6 @@ class SqlEngine(Engine):
         self._check_stored(self._tables)
 
     def _describe(self, columns: str) -> tuple[Any, ...]:
-        """Return columns of the row that describes the index."""
         rows = self._ask(f"SELECT {columns} FROM {self._about}")
         if len(rows) != 1:
             raise self._damaged(f"its description has {len(rows)} rows")
@@ -174,7 +167,6 @@ class SqlEngine(Engine):
         return int(row[0])
 
     def _erase(self, cursor: Any, numbers: list[int]) -> None:
-        """Delete the items with the given numbers."""
         if numbers:
             cursor.execute(f"DELETE FROM {self._table} WHERE {self._one_of('number')}", [numbers])
 
