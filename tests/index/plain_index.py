@@ -105,7 +105,7 @@ def as_arguments(items: list[PlainItem], n_bits: int) -> dict[str, Any]:
 def parts_of(index: Index) -> Any:
     """Return the parts of a local index."""
     backend: Any = index._backend
-    return backend._current().parts
+    return backend.reader().parts
 
 
 def assert_same(index: Index, model: PlainIndex) -> None:

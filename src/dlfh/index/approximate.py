@@ -92,7 +92,7 @@ class ApproximateSearch:
         self._n_bits = index.n_bits
         if not index.count(modality):
             raise InputError(f"no item has a code in modality {modality!r}: there is nothing to search")
-        self._structure = index._open_backend().approximate(index._column(modality), kind, options, n_jobs)
+        self._structure = index._backend.reader().approximate(index._column(modality), kind, options, n_jobs)
         self.options_ = dict(self._structure.options)
         if queries is None:
             queries = self._structure.sample(_SAMPLE, rng)
@@ -141,7 +141,7 @@ class FaissIndex:
         if where is None:
             distances, rows = self._search(np.ascontiguousarray(codes), min(k, len(column)), n_jobs)
         else:  # faiss cannot filter
-            column = column.within(self._snapshot.mask(where))
+            column = column.within(self._snapshot.matches(where, None))
             distances, rows = nearest_by_hamming(codes, column.codes, k, n_jobs)
         return self._snapshot.hits(column, distances, rows)
 

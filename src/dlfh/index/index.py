@@ -271,7 +271,7 @@ class Index:
         Hits
             Nearest items first; items at the same distance in the order in which they were added.
         """
-        backend, column = self._open_backend(), self._column(modality)
+        reader, column = self._backend.reader(), self._column(modality)
         k = check_integer(k, "k", 1)
         check_choice(ranking, "ranking", ("hamming", "asymmetric"))
         if shortlist is not None:
@@ -284,7 +284,7 @@ class Index:
             values = as_codes(values)
         elif values.dtype == np.uint8:
             raise InputError(f"ranking {ranking!r} needs queries as projections (float), got packed codes")
-        return backend.nearest(Request(column, values, *_scope(ids, where), shortlist, n_jobs), k)
+        return reader.nearest(Request(column, values, *_scope(ids, where), shortlist, n_jobs), k)
 
     def search_radius(
         self,
@@ -305,44 +305,44 @@ class Index:
         modality, queries, ids, where, n_jobs
             As in `search`.
         """
-        backend, column = self._open_backend(), self._column(modality)
+        reader, column = self._backend.reader(), self._column(modality)
         radius = min(check_integer(radius, "radius", 0), self.n_bits)
         codes = as_codes(check_queries(queries, self.n_bits))
-        return backend.within(Request(column, codes, *_scope(ids, where), n_jobs=n_jobs), radius)
+        return reader.within(Request(column, codes, *_scope(ids, where), n_jobs=n_jobs), radius)
 
     # Items
 
     def get(self, identifier: str) -> Item:
         """Return the item with the given id."""
-        item = self._open_backend().get(check_ids([identifier]))
-        if item is None:
-            raise InputError(f"id {identifier!r} is not in the index")
-        return item
+        reader = self._backend.reader()
+        for _, item in reader.items(reader.find(check_ids([identifier])).tolist()):
+            return item
+        raise InputError(f"id {identifier!r} is not in the index")
 
     def items(self, positions: Sequence[int] | None = None) -> Iterator[Item]:
         """Yield the items at the given positions (`Hits.positions`), or all items in the order they were added."""
-        backend = self._open_backend()
+        reader = self._backend.reader()
         if positions is None:
-            yield from (item for _, item in backend.items(None))
+            yield from (item for _, item in reader.items(None))
             return
         places = check_positions(positions)
-        for position, (at, item) in itertools.zip_longest(places, backend.items(places), fillvalue=(None, None)):
+        for position, (at, item) in itertools.zip_longest(places, reader.items(places), fillvalue=(None, None)):
             if at != position or item is None:
                 raise InputError(f"positions must refer to items in the index, got {position}")
             yield item
 
     def ids(self) -> list[str]:
         """Return all ids, in the order in which items were added."""
-        return self._open_backend().ids()
+        return self._backend.reader().ids()
 
     def contains(self, ids: Sequence[str]) -> Mask:
         """Return which of the given ids are in the index."""
-        return self._open_backend().find(check_ids(ids)) >= 0
+        return self._backend.reader().find(check_ids(ids)) >= 0
 
     def count(self, modality: str, state: str | None = None) -> int:
         """Return the number of items that have a code in a modality, or that are in a state there."""
         states = (LEARNED, HASHED) if state is None else (STATES.index(check_choice(state, "state", STATES)),)
-        return self._open_backend().count(self._column(modality), states)
+        return self._backend.reader().count(self._column(modality), states)
 
     def matches(self, where: Mapping[str, Any]) -> Mask:
         """Return a boolean mask of the items that match a filter, in the order in which they were added.
@@ -364,15 +364,15 @@ class Index:
         >>> index.matches({"or": [{"tags": "pet"}, {"legs": None}]})
         array([ True, False,  True])
         """
-        return self._open_backend().matches(parse_where(where), None)
+        return self._backend.reader().matches(parse_where(where), None)
 
     def __len__(self) -> int:
-        return len(self._open_backend())
+        return len(self._backend.reader())
 
     def __contains__(self, identifier: object) -> bool:
-        backend = self._open_backend()
+        reader = self._backend.reader()
         try:
-            return bool(backend.find(check_ids([identifier]))[0] >= 0)
+            return bool(reader.find(check_ids([identifier]))[0] >= 0)
         except InputError:  # not a valid id
             return False
 
@@ -402,7 +402,7 @@ class Index:
 
     def existing_items(self, positions: Sequence[int]) -> list[tuple[int, Item]]:
         """Return the items at the given positions, with these; items that another process removed are left out."""
-        return list(self._open_backend().items(positions))
+        return list(self._backend.reader().items(positions))
 
     def positions(self, ids: Sequence[str] | None = None) -> Integers:
         """Return the positions of the given ids, or of all items.
@@ -411,15 +411,15 @@ class Index:
         database each item keeps its number.
         """
         if ids is None:
-            return self._open_backend().positions()
+            return self._backend.reader().positions()
         names = check_ids(ids)
-        positions = self._open_backend().find(names)
+        positions = self._backend.reader().find(names)
         check_known(names, positions >= 0)
         return positions
 
     def states(self, modality: str) -> tuple[Mask, Mask]:
         """Return two boolean masks of all items: those with a code in a modality, and those with a learned one."""
-        states = self._open_backend().states(self._column(modality))
+        states = self._backend.reader().states(self._column(modality))
         return states != ABSENT, states == LEARNED
 
     def first_matching(
@@ -439,7 +439,7 @@ class Index:
         condition, size, found = parse_where(where), max(n, _FILTER_BATCH), list[int]()
         for start in range(0, len(positions), size):
             batch = positions[start : start + size]
-            found += itertools.compress(batch, self._open_backend().matches(condition, batch).tolist())
+            found += itertools.compress(batch, self._backend.reader().matches(condition, batch).tolist())
             if len(found) >= n:
                 break
         return found[:n]
@@ -459,7 +459,7 @@ class Index:
         array([[ 1., inf]])
         """
         request = Request(self._column(modality), check_queries(queries, self.n_bits))
-        return self._open_backend().distances(request, positions)
+        return self._backend.reader().distances(request, positions)
 
     def _open_backend(self) -> Backend:
         self._backend.check_open()

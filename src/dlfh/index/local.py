@@ -1,23 +1,33 @@
-"""Items in memory, or in a folder: a snapshot of segments that every change replaces."""
+"""Items in memory, or in a folder: a snapshot of segments that every change replaces.
+
+New items become a new segment at the end, and removed rows are marked. Neighbouring segments are merged so that each
+is larger than the next by a constant factor. So an index of n items has O(log n) segments, and an item is copied
+O(log n) times on average, whatever the sequence of changes.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from dlfh._arrays import Codes, Floats, Integers, Mask
+from dlfh._arrays import Integers, Mask
 from dlfh.errors import StorageError
-from dlfh.index import nearest
-from dlfh.index.backend import ApproximateIndex, Backend, Request, check_known
-from dlfh.index.batch import as_codes
-from dlfh.index.items import Hits, Item
+from dlfh.index.backend import Backend, check_known
 from dlfh.index.segment import Segment, Strings
-from dlfh.index.snapshot import Column, Parts, Snapshot, append, compact, remove
+from dlfh.index.segment_file import check_checksums
+from dlfh.index.snapshot import Part, Parts, Snapshot
 from dlfh.index.store import Store
-from dlfh.index.where import Where
+
+#: A part is merged with the next unless it is larger by this factor ...
+_MIN_RATIO = 1.5
+#: ... and then with those before that are not larger by this factor. The difference between the two factors bounds the
+#: cost of copying: many items must be added or removed before a merged part is merged again.
+_MERGED_RATIO = 2
+#: A segment is rewritten when a smaller share of its rows is left.
+_MIN_LIVE = 0.75
 
 
 class LocalBackend(Backend):
@@ -62,7 +72,7 @@ class LocalBackend(Backend):
 
     def refresh(self) -> bool:
         with self._writing:
-            self._current()
+            self.reader()
             if self._store is None or self._store.is_writer or not self._store.refresh():
                 return False
             self._snapshot = self._snapshot_of(self._store.parts)
@@ -70,7 +80,7 @@ class LocalBackend(Backend):
 
     def verify(self) -> None:
         with self._writing:
-            self._current()
+            self.reader()
             if self._store is not None:
                 self._store.verify()
 
@@ -80,15 +90,15 @@ class LocalBackend(Backend):
             if not replace:
                 check_known(segment.ids, known, expected=False)
             if known.any():
-                parts = remove(parts, found)
+                parts = _without(parts, found)
             if len(segment):
-                self._commit(append(parts, segment))
+                self._commit(_merged([*parts, Part(segment)]))
 
     def remove(self, ids: Strings) -> None:
         with self._writing:
             parts, found, known = self._find_rows(ids)
             check_known(ids, known)
-            self._commit(remove(parts, found))
+            self._commit(_without(parts, found))
 
     def _find_rows(self, ids: Strings) -> tuple[Parts, list[Integers], Mask]:
         """Return the parts, if they may be changed, the rows of the given ids in each, and which ids exist."""
@@ -99,92 +109,21 @@ class LocalBackend(Backend):
 
     def compact(self) -> None:
         with self._writing:
-            self._commit(compact(self._writable().parts))
-
-    def nearest(self, request: Request, k: int) -> Hits:
-        snapshot, column = self._searched(request)
-        queries, n_jobs = request.queries, request.n_jobs
-        if queries.dtype == np.uint8:
-            found = nearest.nearest_by_hamming(queries, column.codes, k, n_jobs)
-        elif queries.ndim == 3:
-            found = nearest.nearest_by_table(queries, column.blocks, len(column), k, n_jobs)
-        elif request.shortlist is None:
-            found = nearest.nearest_by_weight(queries, column.words, k, n_jobs)
-        else:
-            _, rows = nearest.nearest_by_hamming(as_codes(queries), column.codes, request.shortlist, n_jobs)
-            found = nearest.rerank(queries, column.words, rows, k, n_jobs)
-        return snapshot.hits(column, *found)
-
-    def within(self, request: Request, radius: int) -> list[Hits]:
-        snapshot, column = self._searched(request)
-        found = nearest.within(request.queries, column.words, radius, request.n_jobs)
-        return [snapshot.hits(column, distances[None], rows[None]) for distances, rows in found]
-
-    def distances(self, request: Request, positions: Integers | None) -> Floats:
-        snapshot, column = self._searched(request)
-        if positions is None:
-            n_items, places, codes_by_byte = len(snapshot), column.positions, column.by_byte
-        else:
-            places, rows = column.find(positions)
-            n_items, codes_by_byte = len(positions), np.ascontiguousarray(column.codes[rows].T)
-        distances = nearest.distances_to_all(request.queries, codes_by_byte)
-        if places is None:
-            return distances
-        spread = np.full((len(request.queries), n_items), np.inf)
-        spread[:, places] = distances
-        return spread
-
-    def approximate(self, column: int, kind: str, options: dict[str, int], n_jobs: int | None) -> ApproximateIndex:
-        from dlfh.index.approximate import FaissIndex  # exact searches do not need it
-
-        snapshot = self._current()
-        return FaissIndex(snapshot, snapshot.column(column), kind, options, n_jobs)
-
-    def find(self, ids: Strings) -> Integers:
-        return self._current().find(ids)
-
-    def positions(self) -> Integers:
-        return np.arange(len(self._current()))
-
-    def get(self, identifier: Strings) -> Item | None:
-        snapshot = self._current()
-        found = snapshot.find(identifier)
-        return None if found[0] < 0 else next(snapshot.items(found, self.modalities))
-
-    def items(self, positions: Sequence[int] | None) -> Iterator[tuple[int, Item]]:
-        snapshot = self._current()
-        known = np.arange(len(snapshot)) if positions is None else np.asarray(positions, np.int64)
-        known = known[(known >= 0) & (known < len(snapshot))]
-        return zip(known.tolist(), snapshot.items(known, self.modalities), strict=True)
-
-    def ids(self) -> list[str]:
-        snapshot = self._current()
-        return snapshot.ids_at(np.arange(len(snapshot)))
-
-    def states(self, column: int) -> Codes:
-        return self._current().states_of(column)
-
-    def count(self, column: int, states: tuple[int, ...]) -> int:
-        return int(np.isin(self.states(column), states).sum())
-
-    def matches(self, where: Where, positions: Sequence[int] | None) -> Mask:
-        mask = self._current().mask(where)
-        return mask if positions is None else mask[np.asarray(positions, np.int64)]
-
-    def __len__(self) -> int:
-        return len(self._current())
+            parts = self._writable().parts
+            if len(parts) > 1 or any(part.removed is not None for part in parts):
+                self._commit((_merge(parts),))
 
     def _snapshot_of(self, parts: Parts) -> Snapshot:
         self._state = None if self._store is None else self._store.manifest.state
-        return Snapshot(parts, self.n_bits)
+        return Snapshot(parts, self.n_bits, self.modalities)
 
-    def _current(self) -> Snapshot:
+    def reader(self) -> Snapshot:
         if self._snapshot is None:
             raise StorageError("the index is closed")
         return self._snapshot
 
     def _writable(self) -> Snapshot:
-        snapshot = self._current()
+        snapshot = self.reader()
         if self._store is not None:
             self._store.check_writable()
         return snapshot
@@ -198,14 +137,29 @@ class LocalBackend(Backend):
         finally:  # also after an error, the index shows the state of the folder
             self._snapshot = self._snapshot_of(self._store.parts)
 
-    def _searched(self, request: Request) -> tuple[Snapshot, Column]:
-        """Return the current snapshot, and the codes that a request searches."""
-        snapshot = self._current()
-        column = snapshot.column(request.column)
-        if request.ids is not None:
-            positions = snapshot.find(request.ids)
-            check_known(request.ids, positions >= 0)
-            column = column.select(positions)
-        if request.where is not None:
-            column = column.within(snapshot.mask(request.where))
-        return snapshot, column
+
+def _without(parts: Parts, rows: list[Integers]) -> Parts:
+    """Return the parts without the given rows of each."""
+    left = [part.without(gone) if len(gone) else part for part, gone in zip(parts, rows, strict=True)]
+    sparse = [len(part) < _MIN_LIVE * len(part.segment) for part in left]
+    return _merged([_merge([part]) if few else part for part, few in zip(left, sparse, strict=True) if len(part)])
+
+
+def _merged(parts: list[Part]) -> Parts:
+    for last in range(len(parts) - 1, 0, -1):
+        if last < len(parts) and len(parts[last - 1]) < _MIN_RATIO * len(parts[last]):
+            first, size = last - 1, len(parts[last - 1]) + len(parts[last])
+            while first and len(parts[first - 1]) < _MERGED_RATIO * size:
+                first -= 1
+                size += len(parts[first])
+            parts[first : last + 1] = [_merge(parts[first : last + 1])]
+    return tuple(parts)
+
+
+def _merge(parts: Sequence[Part]) -> Part:
+    for part in parts:
+        if part.record is not None:
+            check_checksums(part.segment, part.record)
+    return Part(
+        Segment.concatenate([part.segment if part.live is None else part.segment.take(part.live) for part in parts])
+    )

@@ -1,9 +1,4 @@
-"""The items of an index at one moment, as segments without their removed rows, and what changes make of them.
-
-New items become a new segment at the end, and removed rows are marked. Neighbouring segments are merged so that each
-is larger than the next by a constant factor. So an index of n items has O(log n) segments, and an item is copied
-O(log n) times on average, whatever the sequence of changes.
-"""
+"""The items of an index at one moment: segments without their removed rows, and searches among them."""
 
 from __future__ import annotations
 
@@ -17,21 +12,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._arrays import Array, Codes, Integers, Mask
+from dlfh._arrays import Array, Codes, Floats, Integers, Mask
 from dlfh.codes import as_words, n_bytes
+from dlfh.index import nearest
+from dlfh.index.backend import ApproximateIndex, Reader, Request, check_known
+from dlfh.index.batch import as_codes
 from dlfh.index.items import Hits, Item
 from dlfh.index.manifest import SegmentRecord
 from dlfh.index.segment import ABSENT, LEARNED, Segment, Strings
-from dlfh.index.segment_file import check_checksums
 from dlfh.index.where import Where
-
-#: A part is merged with the next unless it is larger by this factor ...
-_MIN_RATIO = 1.5
-#: ... and then with those before that are not larger by this factor. The difference between the two factors bounds the
-#: cost of copying: many items must be added or removed before a merged part is merged again.
-_MERGED_RATIO = 2
-#: A segment is rewritten when a smaller share of its rows is left.
-_MIN_LIVE = 0.75
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,43 +53,6 @@ class Part:
 
 
 Parts = tuple[Part, ...]
-
-
-def append(parts: Parts, segment: Segment) -> Parts:
-    """Return the parts with a segment of new items at the end."""
-    return _merged([*parts, Part(segment)])
-
-
-def remove(parts: Parts, rows: list[Integers]) -> Parts:
-    """Return the parts without the given rows of each."""
-    left = [part.without(gone) if len(gone) else part for part, gone in zip(parts, rows, strict=True)]
-    sparse = [len(part) < _MIN_LIVE * len(part.segment) for part in left]
-    return _merged([_merge([part]) if few else part for part, few in zip(left, sparse, strict=True) if len(part)])
-
-
-def compact(parts: Parts) -> Parts:
-    """Return a single part without removed rows, or none."""
-    return parts if not parts or (len(parts) == 1 and parts[0].removed is None) else (_merge(parts),)
-
-
-def _merged(parts: list[Part]) -> Parts:
-    for last in range(len(parts) - 1, 0, -1):
-        if last < len(parts) and len(parts[last - 1]) < _MIN_RATIO * len(parts[last]):
-            first, size = last - 1, len(parts[last - 1]) + len(parts[last])
-            while first and len(parts[first - 1]) < _MERGED_RATIO * size:
-                first -= 1
-                size += len(parts[first])
-            parts[first : last + 1] = [_merge(parts[first : last + 1])]
-    return tuple(parts)
-
-
-def _merge(parts: Sequence[Part]) -> Part:
-    for part in parts:
-        if part.record is not None:
-            check_checksums(part.segment, part.record)
-    return Part(
-        Segment.concatenate([part.segment if part.live is None else part.segment.take(part.live) for part in parts])
-    )
 
 
 @dataclass(frozen=True)
@@ -153,11 +105,12 @@ class Column:
 
 
 @dataclass(frozen=True, eq=False)
-class Snapshot:
+class Snapshot(Reader):
     """Items by position, in the order in which they were added, starting at 0."""
 
     parts: Parts
     n_bits: int
+    modalities: tuple[str, ...]
     _columns: dict[int, Column] = field(default_factory=dict)
     _lock: Any = field(default_factory=threading.Lock)
 
@@ -178,8 +131,17 @@ class Snapshot:
             start = stop
             yield part.segment, rows if part.live is None else part.live[rows]
 
-    def items(self, positions: Integers, modalities: tuple[str, ...]) -> Iterator[Item]:
-        return (item for segment, rows in self._locate(positions) for item in segment.items(rows, modalities))
+    def positions(self) -> Integers:
+        return np.arange(len(self))
+
+    def items(self, positions: Sequence[int] | None) -> Iterator[tuple[int, Item]]:
+        known = self.positions() if positions is None else np.asarray(positions, np.int64)
+        known = known[(known >= 0) & (known < len(self))]
+        found = (item for segment, rows in self._locate(known) for item in segment.items(rows, self.modalities))
+        return zip(known.tolist(), found, strict=True)
+
+    def ids(self) -> list[str]:
+        return self.ids_at(self.positions())
 
     def ids_at(self, places: Integers) -> list[str]:
         if len(self.parts) == 1 and self.parts[0].live is None:  # a compact index
@@ -216,16 +178,20 @@ class Snapshot:
             np.copyto(positions, start + places, where=rows >= 0)
         return positions
 
-    def states_of(self, column: int) -> Codes:
+    def states(self, column: int) -> Codes:
         states = [
             part.segment.states[column] if part.live is None else part.segment.states[column, part.live]
             for part in self.parts
         ]
         return np.concatenate([np.empty(0, np.uint8), *states])
 
-    def mask(self, where: Where) -> Mask:
+    def count(self, column: int, states: tuple[int, ...]) -> int:
+        return int(np.isin(self.states(column), states).sum())
+
+    def matches(self, where: Where, positions: Sequence[int] | None) -> Mask:
         masks = [(part.segment.fields.mask(where), part.live) for part in self.parts]
-        return np.concatenate([np.empty(0, bool), *(mask if live is None else mask[live] for mask, live in masks)])
+        mask = np.concatenate([np.empty(0, bool), *(mask if live is None else mask[live] for mask, live in masks)])
+        return mask if positions is None else mask[np.asarray(positions, np.int64)]
 
     def column(self, column: int) -> Column:
         """Return the codes of a modality: those of a single clean segment as they are, others gathered once."""
@@ -235,8 +201,55 @@ class Snapshot:
             return self._columns[column]
 
     def _gather(self, column: int) -> Column:
-        states = self.states_of(column)
+        states = self.states(column)
         present = states != ABSENT
         positions = None if present.all() else np.flatnonzero(present)
         codes = [part.live_codes(column) for part in self.parts] or [np.empty((0, n_bytes(self.n_bits)), np.uint8)]
         return Column(codes[0] if len(codes) == 1 else np.concatenate(codes), positions, states[present] == LEARNED)
+
+    def nearest(self, request: Request, k: int) -> Hits:
+        column = self._searched(request)
+        queries, n_jobs = request.queries, request.n_jobs
+        if queries.dtype == np.uint8:
+            found = nearest.nearest_by_hamming(queries, column.codes, k, n_jobs)
+        elif queries.ndim == 3:
+            found = nearest.nearest_by_table(queries, column.blocks, len(column), k, n_jobs)
+        elif request.shortlist is None:
+            found = nearest.nearest_by_weight(queries, column.words, k, n_jobs)
+        else:
+            _, rows = nearest.nearest_by_hamming(as_codes(queries), column.codes, request.shortlist, n_jobs)
+            found = nearest.rerank(queries, column.words, rows, k, n_jobs)
+        return self.hits(column, *found)
+
+    def within(self, request: Request, radius: int) -> list[Hits]:
+        column = self._searched(request)
+        found = nearest.within(request.queries, column.words, radius, request.n_jobs)
+        return [self.hits(column, distances[None], rows[None]) for distances, rows in found]
+
+    def distances(self, request: Request, positions: Integers | None) -> Floats:
+        column = self._searched(request)
+        if positions is None:
+            n_items, places, codes_by_byte = len(self), column.positions, column.by_byte
+        else:
+            places, rows = column.find(positions)
+            n_items, codes_by_byte = len(positions), np.ascontiguousarray(column.codes[rows].T)
+        distances = nearest.distances_to_all(request.queries, codes_by_byte)
+        if places is None:
+            return distances
+        spread = np.full((len(request.queries), n_items), np.inf)
+        spread[:, places] = distances
+        return spread
+
+    def approximate(self, column: int, kind: str, options: dict[str, int], n_jobs: int | None) -> ApproximateIndex:
+        from dlfh.index.approximate import FaissIndex  # exact searches do not need it
+
+        return FaissIndex(self, self.column(column), kind, options, n_jobs)
+
+    def _searched(self, request: Request) -> Column:
+        """Return the codes that a request searches."""
+        column = self.column(request.column)
+        if request.ids is not None:
+            positions = self.find(request.ids)
+            check_known(request.ids, positions >= 0)
+            column = column.select(positions)
+        return column if request.where is None else column.within(self.matches(request.where, None))

@@ -20,7 +20,7 @@ from dlfh._validation import shown
 from dlfh.codes import as_words, n_bytes
 from dlfh.errors import InputError, StorageError
 from dlfh.index import nearest
-from dlfh.index.backend import ApproximateIndex, Backend, Request, check_known
+from dlfh.index.backend import ApproximateIndex, Backend, Reader, Request, check_known
 from dlfh.index.batch import as_codes, check_layout
 from dlfh.index.engines.address import Address
 from dlfh.index.items import Hits, Item
@@ -68,7 +68,7 @@ class Scope(NamedTuple):
     where: Where | None
 
 
-class Engine(Backend):
+class Engine(Backend, Reader):
     """Items in a database."""
 
     folder = None
@@ -161,6 +161,10 @@ class Engine(Backend):
     def writable(self) -> bool:
         return not self.closed
 
+    def reader(self) -> Self:
+        self.check_open()
+        return self
+
     def _damaged(self, problem: str) -> StorageError:
         return StorageError(f"the index at {self.address} is damaged: {problem}")
 
@@ -251,9 +255,6 @@ class Engine(Backend):
         names = _decoded(ids)
         numbers = self._numbers(names) if names else {}
         return np.array([numbers.get(name, -1) for name in names], np.int64)
-
-    def get(self, identifier: Strings) -> Item | None:
-        return next((item for _, item in self.items(self.find(identifier).tolist())), None)
 
     def positions(self) -> Integers:
         return np.array([row.number for row in self._rows(None)], np.int64)
