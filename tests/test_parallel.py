@@ -1,4 +1,4 @@
-"""Concurrent calls return correct results and use no more threads than requested."""
+"""Concurrent calls return correct results, use no more threads than requested, and stop when they are cancelled."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from dlfh import DLFH, InputError, _parallel
-from dlfh._parallel import Workers, blas_threads, resolve_n_jobs
+from dlfh._parallel import Workers, blas_threads, cancellable, checkpoint, resolve_n_jobs
 from dlfh.datasets import make_paired
+from dlfh.index import Index
 from dlfh.metrics import mean_average_precision
 
 
@@ -175,3 +176,39 @@ def test_a_limit_that_blas_rejects_is_not_kept() -> None:
         _parallel._blas_limit.change(add=10**30)
     with blas_threads(2):
         pass
+
+
+class StoppedError(Exception):
+    pass
+
+
+def stop() -> None:
+    raise StoppedError
+
+
+def test_a_checkpoint_stops_the_computation_of_its_own_thread_only() -> None:
+    passed = threading.Event()
+
+    def work() -> None:
+        checkpoint()
+        passed.set()
+
+    with cancellable(stop):
+        with pytest.raises(StoppedError):
+            checkpoint()
+        other = threading.Thread(target=work)
+        other.start()
+        other.join()
+        with cancellable(lambda: None):
+            checkpoint()
+        with pytest.raises(StoppedError):
+            checkpoint()
+    checkpoint()
+    assert passed.is_set()
+
+
+def test_filters_stop_when_they_are_cancelled() -> None:
+    index = Index(8, ["image"])
+    index.add(["item"], {"image": np.zeros((1, 1), np.uint8)})
+    with cancellable(stop), pytest.raises(StoppedError):
+        index.matches({"or": [{"a": 1}, {"b": 2}]})

@@ -1,4 +1,4 @@
-"""Run functions over blocks of rows in threads, and limit the threads of BLAS.
+"""Run functions over blocks of rows in threads, limit the threads of BLAS, and cancel long computations.
 
 Kernels and BLAS take turns, so their threads never multiply. A pool belongs to one call: several Python threads may
 call into the library at once, and a forked child starts clean.
@@ -18,6 +18,8 @@ from dlfh._validation import is_integer, shown
 from dlfh.errors import InputError
 
 Result = TypeVar("Result")
+
+_thread = threading.local()
 
 _MAX_THREADS = 1024
 
@@ -148,3 +150,21 @@ def blas_threads(n_jobs: int | None) -> Iterator[None]:
         yield
     finally:
         blas_limit.change(remove=limit)
+
+
+@contextmanager
+def cancellable(check: Callable[[], None]) -> Iterator[None]:
+    """Let every `checkpoint` of this thread call ``check``, which raises an exception to cancel the computation."""
+    previous = getattr(_thread, "check", None)
+    _thread.check = check
+    try:
+        yield
+    finally:
+        _thread.check = previous
+
+
+def checkpoint() -> None:
+    """Raise an exception if the computation that this thread runs has been cancelled."""
+    check = getattr(_thread, "check", None)
+    if check is not None:
+        check()

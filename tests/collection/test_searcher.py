@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dlfh import Collection
-from dlfh._cancellation import cancellable
+from dlfh._parallel import cancellable
 from dlfh.collection import SearchOptions
 from dlfh.collection.query import Query
 from tests.service.conftest import stripes_folder

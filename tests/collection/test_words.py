@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlfh import DLFH, Collection, Encoder
-from dlfh._cancellation import cancellable
+from dlfh._parallel import cancellable
 from dlfh.collection import words as words_file
 from dlfh.collection.words import WORDS_FILE, WordIndex
 from dlfh.datasets import Items

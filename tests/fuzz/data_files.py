@@ -25,7 +25,7 @@ import scipy.io
 import scipy.sparse as sp
 from PIL import Image
 
-from dlfh._optional import is_installed
+from dlfh._imports import is_installed
 from dlfh._validation import check_features
 from dlfh.datasets import Paired, make_paired, read_arrays, read_items
 from dlfh.datasets.loaders import load_file

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dlfh._cancellation import checkpoint
+from dlfh._parallel import checkpoint
 from dlfh.service.batching import Batcher
 from dlfh.service.errors import RequestError
 

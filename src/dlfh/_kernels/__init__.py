@@ -7,7 +7,7 @@ of integers and therefore exact: the order of rows, blocks, columns and threads 
 Modules, and with them Numba, are imported when one of their kernels is first used.
 """
 
-from dlfh._lazy import import_on_demand
+from dlfh._imports import import_on_demand
 
 #: The number 1 in fixed point, in which sums are exact; sums over all weighted columns fit in 64 bits.
 ONE = 1 << 22

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Literal
 
-from dlfh._optional import missing
+from dlfh._imports import missing
 from dlfh.bench.tables import csv_text, markdown_text
 
 #: The palette of Okabe and Ito, safe for colour-blind readers, without its yellow, which is too light for paper.

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh._arrays import Integers
-from dlfh._optional import require
+from dlfh._imports import require
 from dlfh.blocks.base import ArrayBlocks, Blocks, BlockValues, Result, ValueBlocks
 from dlfh.errors import DLFHError, InputError
 

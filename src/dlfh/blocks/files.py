@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dlfh._optional import require
+from dlfh._imports import require
 from dlfh.blocks.base import Blocks, block_starts
 from dlfh.errors import InputError
 

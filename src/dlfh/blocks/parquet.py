@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dlfh._arrays import Integers
+from dlfh._imports import require
 from dlfh._limits import check_regular_file
-from dlfh._optional import require
 from dlfh._sparse import rows_from_parts
 from dlfh.blocks.base import Blocks, block_starts
 from dlfh.errors import InputError

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from dlfh._optional import is_installed
+from dlfh._imports import is_installed
 from dlfh._terminal import plain
 from dlfh.cli.models import ItemsAt, load_encoder, set_verbosity, stored_in
 from dlfh.cli.options import ItemOptions, OutputOptions, check_unset, image_files, method_named, option, parse_settings

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from dlfh._lazy import postpone_numpy_submodules
+from dlfh._imports import postpone_numpy_submodules
 from dlfh._terminal import plain
 from dlfh.cli.models import open_collection
 from dlfh.cli.options import AsJson, Overwrite, argument, option, parse_filters, parse_pairs

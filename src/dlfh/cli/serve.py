@@ -37,7 +37,7 @@ def serve(
     """
     if "numpy" not in sys.modules:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # parallelism comes from the search threads
-    from dlfh._optional import require
+    from dlfh._imports import require
 
     for module in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):
         require(module, "serving", "serve")

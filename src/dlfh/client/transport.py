@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dlfh._optional import require
+from dlfh._imports import require
 from dlfh.errors import DLFHError, InputError, ServiceError
 
 #: Statuses of requests that are invalid, and would be if repeated.

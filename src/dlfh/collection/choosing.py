@@ -19,8 +19,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dlfh._arrays import Floats, Integers, Singles
+from dlfh._imports import is_installed
 from dlfh._labels import LabelSets
-from dlfh._optional import is_installed
 from dlfh._progress import progress
 from dlfh._selection import (
     Trial,

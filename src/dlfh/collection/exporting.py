@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dlfh._optional import require
+from dlfh._imports import require
 from dlfh._persistence.outputs import check_outputs, write_output
 from dlfh.collection.item_codes import hashed_codes, without_contents
 from dlfh.errors import InputError

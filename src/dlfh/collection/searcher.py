@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dlfh._arrays import Array, Codes, Floats, Mask, Singles
-from dlfh._cancellation import checkpoint
+from dlfh._parallel import checkpoint
 from dlfh._probabilities.scores import probability_of
 from dlfh._validation import Features, check_features
 from dlfh.codes import n_bytes, pack, unpack

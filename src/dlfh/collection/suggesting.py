@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dlfh._arrays import Array, Floats, Integers, Mask, Singles
-from dlfh._cancellation import checkpoint
-from dlfh._optional import require
+from dlfh._imports import require
+from dlfh._parallel import checkpoint
 from dlfh._validation import check_flag, check_fraction, check_integer
 from dlfh.collection.item_codes import labels_column
 from dlfh.collection.query import html_table, labels_of

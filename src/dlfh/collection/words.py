@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from dlfh._arrays import Floats, Integers
-from dlfh._cancellation import checkpoint
+from dlfh._parallel import checkpoint
 from dlfh._persistence.files import open_regular, read_regular, replace_file
 from dlfh.errors import StorageError
 from dlfh.index import Index

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from dlfh._imports import require
 from dlfh._limits import Budget
-from dlfh._optional import require
 from dlfh._sparse import rows_from_parts
 from dlfh.errors import InputError
 

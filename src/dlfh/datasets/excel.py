@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
+from dlfh._imports import require
 from dlfh._limits import Budget
-from dlfh._optional import require
 from dlfh.errors import InputError
 
 _REFERENCE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")

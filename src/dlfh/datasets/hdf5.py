@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from dlfh._imports import require
 from dlfh._limits import MAX_DEPTH, Budget
-from dlfh._optional import require
 from dlfh._sparse import rows_from_parts
 from dlfh.errors import InputError
 

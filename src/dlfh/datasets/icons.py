@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh._arrays import Integers
-from dlfh._optional import missing, require
+from dlfh._imports import missing, require
 from dlfh._progress import progress
 from dlfh._validation import check_integer
 from dlfh.datasets.paired import draw_rows

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from dlfh._optional import is_installed, missing
+from dlfh._imports import is_installed, missing
 
 #: Suffixes of the files in a folder that are read as images.
 IMAGE_SUFFIXES = (

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from dlfh._imports import require
 from dlfh._limits import MAX_DEPTH, Budget, check_limit, reading
-from dlfh._optional import require
 from dlfh.datasets.arrow import ARROW_SUFFIXES, read_arrow_table, read_parquet_table, to_cells
 from dlfh.datasets.excel import read_sheet
 from dlfh.datasets.problem import Problem

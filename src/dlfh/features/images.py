@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh._arrays import Array, Floats, Singles
+from dlfh._imports import is_installed, missing
 from dlfh._limits import check_limit, limit_of, read_file
-from dlfh._optional import is_installed, missing
 from dlfh._parallel import Workers, resolve_n_jobs
 from dlfh._progress import progress
 from dlfh.errors import InputError

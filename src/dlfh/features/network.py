@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from dlfh._arrays import Array, Singles
-from dlfh._optional import require
+from dlfh._imports import require
 from dlfh._validation import check_choice, check_integer
 from dlfh.errors import InputError, ModelError
 from dlfh.features.base import Arrays

@@ -15,8 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dlfh._arrays import Array, Floats, Integers, Singles
+from dlfh._imports import require
 from dlfh._mathematics.targets import Targets
-from dlfh._optional import require
 from dlfh._parallel import Workers
 from dlfh._validation import Features, check_integer, check_positive, raise_if_not_finite
 from dlfh.errors import InputError, ModelError

@@ -32,7 +32,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from dlfh._arrays import Integers, Mask
-from dlfh._cancellation import checkpoint
+from dlfh._parallel import checkpoint
 from dlfh._validation import shown
 from dlfh.errors import InputError
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dlfh._lazy import import_on_demand
+from dlfh._imports import import_on_demand
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.catalogue import METHODS, MODULES
 from dlfh.methods.method import MethodInfo

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dlfh._lazy import import_on_demand
+from dlfh._imports import import_on_demand
 
 if TYPE_CHECKING:
     from dlfh.service.app import create_app

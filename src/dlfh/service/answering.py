@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from dlfh._cancellation import checkpoint
+from dlfh._parallel import checkpoint
 from dlfh.collection import SearchOptions
 from dlfh.collection.evaluation import EvaluationReport
 from dlfh.collection.item_codes import public_item

@@ -19,7 +19,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from dlfh._cancellation import cancellable
+from dlfh._parallel import cancellable
 from dlfh.service.errors import RequestError, busy, shutting_down
 
 #: Largest batch; a request waits for all others of its batch.

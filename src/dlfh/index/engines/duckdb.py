@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dlfh._arrays import Array, Integers
-from dlfh._optional import require
+from dlfh._imports import require
 from dlfh.codes import n_bytes
 from dlfh.errors import DLFHError, StorageError
 from dlfh.index.engines.address import Address

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from dlfh._optional import require
+from dlfh._imports import require
 from dlfh.codes import n_bytes
 from dlfh.errors import InputError, StorageError
 from dlfh.index.engines.address import Address

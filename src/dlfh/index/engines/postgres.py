@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from dlfh._arrays import Codes
-from dlfh._optional import require
+from dlfh._imports import require
 from dlfh._validation import check_choice
 from dlfh.codes import n_bytes
 from dlfh.errors import InputError, StorageError

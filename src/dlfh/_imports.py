@@ -1,4 +1,4 @@
-"""Deferred imports, so that starting a command does not load libraries it does not use."""
+"""Imports on first use, so that commands start fast, and imports of optional packages, which may be missing."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from collections.abc import Callable, Mapping
 from importlib import import_module, util
 from typing import Any
 
+from dlfh.errors import InputError
+
 #: SciPy imports every public name of NumPy, these submodules included, and uses none of them in a search.
 _UNUSED_IN_SEARCH = ("ctypeslib", "f2py", "ma", "matlib", "polynomial", "testing")
+#: Package names that differ from their module names.
+_PACKAGES = {"matplotlib": "Matplotlib", "pillow_heif": "pillow-heif", "torch": "PyTorch"}
 
 
 def import_on_demand(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -47,3 +51,31 @@ def postpone_numpy_submodules() -> None:
         module = sys.modules[name] = util.module_from_spec(spec)
         spec.loader.exec_module(module)
         setattr(sys.modules["numpy"], submodule, module)
+
+
+def require(module: str, purpose: str, extra: str) -> Any:
+    """Import and return an optional module, or raise an InputError that says how to install it.
+
+    module: Dotted name of the module.
+    purpose: The feature that needs it: subject of the error message.
+    extra: The extra of ``dlfh`` that installs it.
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        raise missing(module, purpose, extra) from None
+
+
+def is_installed(module: str) -> bool:
+    """Return whether a module can be imported, without importing it."""
+    try:
+        return util.find_spec(module) is not None
+    except (ImportError, ValueError):  # the parent package is missing, or a test disabled the module
+        return False
+
+
+def missing(module: str, purpose: str, extra: str) -> InputError:
+    """Return the error that `require` raises."""
+    name = module.partition(".")[0]
+    package = _PACKAGES.get(name, name)
+    return InputError(f'{purpose} needs {package}, which is not installed: pip install "dlfh[{extra}]"')
