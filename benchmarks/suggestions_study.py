@@ -283,7 +283,7 @@ def tables(sets: Iterator[Data], seeds: int, large_seeds: int, cache: Path | Non
     found = {"suggestions": [*heading], "promise": [*heading]}
     cases = [f"{kind}|{promised}" for kind in ("unlabelled", "missing") for promised in (0.8, 0.95)]
     found["collections"] = [
-        "| data | splits | promised .8 | promised .95 | missing labels, .8 | missing labels, .95 |",
+        "| data | splits | target .8 | target .95 | missing labels, .8 | missing labels, .95 |",
         "|---|---|---|---|---|---|",
     ]
     for data in sets:

@@ -25,7 +25,7 @@ from dlfh.errors import InputError
 from dlfh.features import BagOfWords
 from dlfh.features.images import read_image
 
-TOO_LARGE = r"takes more than the limit of 0\.00195 GB of memory to read: set DLFH_MAX_BYTES to raise it$"
+TOO_LARGE = r"takes more than the limit of 0\.00195 GB of memory: set DLFH_MAX_BYTES to raise it$"
 
 
 def npz_bomb(file: Path) -> None:

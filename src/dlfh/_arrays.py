@@ -1,4 +1,4 @@
-"""Types of NumPy arrays, by what they hold."""
+"""Type aliases of NumPy arrays."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _seconds_spent = 0.0
 def _announce() -> None:
     if not _announced.is_set():
         _announced.set()
-        logger.warning("compiling the kernels for this machine: a few seconds, only once if they can be cached on disk")
+        logger.warning("compiling the kernels for this machine: a few seconds, cached on disk if possible")
 
 
 class _Watch(numba.core.event.Listener):

@@ -105,7 +105,7 @@ class Budget:
         self.bytes_left -= n_bytes
         if self.bytes_left < 0:
             raise InputError(
-                f"it takes more than the limit of {self.n_bytes / 2**30:.3g} GB of memory to read: "
+                f"reading it takes more than the limit of {self.n_bytes / 2**30:.3g} GB of memory: "
                 "set DLFH_MAX_BYTES to raise it"
             )
 

@@ -39,7 +39,7 @@ from tests.test_terminal import has_controls
         ("bench map generated:wiki --methods DLHF", "unknown method 'DLHF'"),
         ("bench map generated:wiki --methods no_such_module:X", "cannot import no_such_module"),
         ("bench map generated:wiki --codes Mine", "--codes takes NAME=VALUE, got 'Mine'"),
-        ("bench map generated:wiki --codes Mine=nowhere", "the codes 'Mine' must be in a folder, but nowhere is none"),
+        ("bench map generated:wiki --codes Mine=nowhere", "the codes 'Mine' must be in a folder"),
         ("bench map generated:wiki --codes SCM=.", "the codes 'SCM' have the name of a method: choose another"),
         ("bench map generated:wiki --points 60 --codes Mine=.", ". has no codes of 16, 32, 64 bits"),
         ("bench map generated:wiki --protocols seen", "unknown protocol 'seen'"),

@@ -441,7 +441,7 @@ IS_INPUT = "it is also an input"
 @pytest.mark.parametrize(
     ("arguments", "message", "replaceable"),
     [
-        (["fit", *TABLE, "-o", "app"], "its config.json belongs to something else", False),
+        (["fit", *TABLE, "-o", "app"], "its config.json was not written by dlfh", False),
         (["fit", *TABLE, "-o", "model"], "the folder contains a model; use --overwrite to replace it", True),
         (["fit", *TABLE, "-o", "new", "--problems", "photos/items.csv"], IS_INPUT, False),
         (["fit", *TABLE, "-o", "new", "--problems", "linked.csv"], IS_INPUT, False),

@@ -157,7 +157,7 @@ def test_no_suggestion_is_more_likely_wrong_than_right(collection: Collection) -
 def test_a_precision_out_of_reach_gives_no_suggestions(collection: Collection) -> None:
     found = collection.suggest(precision=0.9999)
     assert (len(found), found.threshold) == (0, None)
-    assert found.summary.startswith("no suggestions: no threshold keeps this precision")
+    assert found.summary.startswith("no suggestions: no threshold reaches this precision")
 
 
 @pytest.mark.parametrize("wrong", [{"precision": 1}, {"precision": True}, {"k": 0}, {"missing": 1}, {"ids": ["?"]}])

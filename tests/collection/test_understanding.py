@@ -55,7 +55,7 @@ def test_several_words_that_are_as_near_are_offered() -> None:
     assert near.corrected == {}
     assert near.alternatives == {"zardi": ("zarda", "zardo")}
     assert near.unknown == ("zardi",)
-    assert [*near.sentences()] == ["“zardi” is unknown here. Did you mean zarda or zardo?"]
+    assert [*near.sentences()] == ["“zardi” does not occur in this collection. Did you mean zarda or zardo?"]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_emoji_ask_by_their_names() -> None:
 def test_words_that_the_collection_lacks_are_named() -> None:
     understood = read("red umbrella")
     assert understood.unknown == ("umbrella",)
-    assert [*understood.sentences()] == ["Unknown here: umbrella"]
+    assert [*understood.sentences()] == ["Not in this collection: umbrella"]
     assert read("the red shoes for winter") == Understanding("the red shoes for winter")
 
 

@@ -644,7 +644,7 @@ def test_a_user_file_is_split_as_stored_or_drawn(tmp_path: Path) -> None:
     [
         (("wiki",), "wiki does not come with dlfh: pass the path of its file, or load 'generated:wiki'"),
         (("coco",), "there is no data set or file 'coco': use icons, wiki, "),
-        (("generated:wiki", "x.npz"), "generated:wiki is not read from a file: leave out path, or load .* 'wiki'"),
+        (("generated:wiki", "x.npz"), "generated:wiki is not read from a file: omit path, or load .* 'wiki'"),
         (("icons", "x.npz"), "the icons come with the extra 'icons', not from a file"),
     ],
 )

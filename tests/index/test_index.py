@@ -591,7 +591,7 @@ def test_denormal_projections_rank_items() -> None:
         (("image", np.full((2, 5), np.longdouble("1e4000"))), {}, "too large or too small in row 0"),
         (("image", np.zeros((2, 2, 256))), {}, r"score tables must have the shape \(n, 1, 256\), got \(2, 2, 256\)"),
         (("image", np.full((2, 1, 256), 1e39)), {}, "queries have NaN or infinity in row 0"),
-        (("image", np.zeros((2, 1, 256)), 3), {"shortlist": 5}, "shortlist is for projections"),
+        (("image", np.zeros((2, 1, 256)), 3), {"shortlist": 5}, "shortlist applies only to projections"),
         (("image", np.ma.masked_array(np.ones((2, 5)))), {}, "queries is a masked array"),
         (
             ("image", np.zeros(5), 7),

@@ -312,7 +312,7 @@ def test_damaged_metadata_are_detected_when_read(folder: Path, model: PlainIndex
     content[place + 5] ^= 1  # still valid JSON
     path.write_bytes(content)
     with Index.open(folder) as index:
-        with pytest.raises(StorageError, match=f"the metadata of '{name}' are damaged"):
+        with pytest.raises(StorageError, match=f"the metadata of '{name}' is damaged"):
             index.get(name)
         with pytest.raises(StorageError, match=r"does not match its checksum \(metadata\)"):
             index.verify()
@@ -391,7 +391,7 @@ def test_verify_checks_the_metadata_of_each_item(folder: Path, model: PlainIndex
     reseal(folder, "metadata checksums", assign(5, 1))
     with (
         Index.open(folder) as index,
-        pytest.raises(StorageError, match="is not valid: the metadata of 'ïd 5' are damaged"),
+        pytest.raises(StorageError, match="is not valid: the metadata of 'ïd 5' is damaged"),
     ):
         index.verify()
 
@@ -750,8 +750,8 @@ def test_other_folders_and_files_are_not_indexes(tmp_path: Path) -> None:
         Index.open(tmp_path, writable=True)
     assert not (tmp_path / ".lock").exists()
     for text, message in (
-        ("[]", "belongs to something else"),
-        ('{"name": "a web app"}', "belongs to something else"),
+        ("[]", "was not written by dlfh"),
+        ('{"name": "a web app"}', "was not written by dlfh"),
         ("{", "is not valid JSON"),
         ("[" * 100_000, "is not valid JSON"),
         ('{"format": "dlfh-index"}', "is damaged: its format version is None"),

@@ -128,5 +128,5 @@ def test_codes_do_not_depend_on_the_scale_of_a_modality() -> None:
 @pytest.mark.parametrize("shape", [1, 0.5])
 def test_shape_must_be_above_one(shape: float) -> None:
     data = make_paired(n_points=50, random_state=0)
-    with pytest.raises(ValueError, match="shape must be above 1"):
+    with pytest.raises(ValueError, match="shape must be greater than 1"):
         CRH(4, shape=shape).fit(data.modalities, data.labels)

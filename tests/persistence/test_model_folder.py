@@ -280,7 +280,7 @@ def test_another_folder_is_not_a_model(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"is not a model: it has no config\.json"):
         load(tmp_path)
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    with pytest.raises(ModelError, match=r"is not a dlfh model: its config\.json belongs to something else"):
+    with pytest.raises(ModelError, match=r"is not a dlfh model: its config\.json was not written by dlfh"):
         load(tmp_path)
     (tmp_path / "config.json").write_text("[1, 2]")
     with pytest.raises(ModelError, match="is not a dlfh model"):
@@ -367,7 +367,7 @@ def test_a_model_is_not_saved_over_other_files(model: DLFH, tmp_path: Path) -> N
         model.save(tmp_path / "file")
     (tmp_path / "bert").mkdir()
     (tmp_path / "bert" / "config.json").write_text('{"model_type": "bert"}')
-    with pytest.raises(ModelError, match=r"its config\.json belongs to something else"):
+    with pytest.raises(ModelError, match=r"its config\.json was not written by dlfh"):
         model.save(tmp_path / "bert")
     assert "bert" in (tmp_path / "bert" / "config.json").read_text()
     (tmp_path / "photos").mkdir()
@@ -382,7 +382,7 @@ def test_a_configuration_of_another_program_is_never_replaced(model: DLFH, tmp_p
     (tmp_path / "config.json").write_bytes(content)
     (tmp_path / "arrays-0123456789abcdef.safetensors").write_bytes(b"not ours either")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(ModelError, match=r"cannot save a model in .*: its config\.json belongs to something else"):
+    with pytest.raises(ModelError, match=r"cannot save a model in .*: its config\.json was not written by dlfh"):
         model.save(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 

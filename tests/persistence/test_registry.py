@@ -104,7 +104,7 @@ def test_a_subclass_without_a_kind_does_not_replace_its_parent(paired: Split, tm
 
 def test_a_second_class_of_one_kind_is_refused() -> None:
     with pytest.raises(
-        InputError, match=r"OtherHash has the kind 'custom-linear', which belongs to .*\.CustomHash: choose"
+        InputError, match=r"OtherHash has the kind 'custom-linear', already used by .*\.CustomHash: choose"
     ):
 
         class OtherHash(LinearHash):
@@ -118,7 +118,7 @@ def test_a_declared_kind_is_reserved_before_its_module_is_imported() -> None:
         _registry: ClassVar[Any] = Registry("shape")
 
     Shape._registry.declare("dlfh", {"circle": "no_such_module"})
-    with pytest.raises(InputError, match=r"Other has the kind 'circle', which belongs to dlfh\.no_such_module"):
+    with pytest.raises(InputError, match=r"Other has the kind 'circle', already used by dlfh\.no_such_module"):
 
         class Other(Shape):
             kind = "circle"

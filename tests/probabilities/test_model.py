@@ -222,8 +222,8 @@ def test_models_without_labels_say_so(data: tuple[Paired, Paired]) -> None:
     [
         (np.zeros((2, 3)), r"probabilities must have the shape \(n, 8\), got \(2, 3\)"),
         (np.full((2, 8), 1.5), "probabilities must be between 0 and 1"),
-        ([["likely"]], "probabilities must be numbers, a row of 8 for each point"),
-        ([[0.5] * 8, [0.5]], "probabilities must be numbers, a row of 8 for each point"),
+        ([["likely"]], "probabilities must be numbers, with one row of 8 for each point"),
+        ([[0.5] * 8, [0.5]], "probabilities must be numbers, with one row of 8 for each point"),
         (np.full((2, 8), np.nan), "probabilities must be between 0 and 1"),
     ],
 )
@@ -236,7 +236,7 @@ def test_wrong_probabilities_are_named(model: DLFH, wrong: Any, message: str) ->
 def test_wrong_scores_are_named(model: DLFH) -> None:
     p = np.full((2, 8), 0.5)
     for scores in (np.zeros((3, 4)), np.zeros(2), np.full((2, 4), np.nan), [["high"], ["low"]]):
-        with pytest.raises(InputError, match="scores must be finite numbers, a row for each of the 2 queries"):
+        with pytest.raises(InputError, match="scores must be finite numbers, with one row for each of the 2 queries"):
             model.match_probabilities(scores, p, queries="text", items="image")
     with pytest.raises(InputError, match="unknown modality 'sound'"):
         model.match_probabilities(np.zeros((2, 1)), p, queries="sound", items="image")

@@ -210,7 +210,7 @@ def test_a_corrected_word_is_shown_and_can_be_undone(page: Tab, service_of_icons
 
 def test_labels_that_no_item_has_together_are_named(page: Tab) -> None:
     page.go("?q=weather money")
-    expect(page.page.locator(".warning")).to_contain_text("Nothing here is Weather and Money at once")
+    expect(page.page.locator(".warning")).to_contain_text("No item has the labels Weather and Money together")
 
 
 def test_more_results_are_loaded_on_request(page: Tab) -> None:

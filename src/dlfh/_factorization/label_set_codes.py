@@ -179,7 +179,7 @@ class LabelSetCodes:
         return LabelRows(sets, np.arange(len(new)), new, sets.counts[new])
 
     def _columns(self, modality: int, rows: LabelRows, codes: Sequence[Codes], sample: Sample | None = None) -> Columns:
-        """Return the other modalities' sets with a weight, all or sampled by weight."""
+        """Return the label sets of the other modalities: all with a positive weight, or a sample drawn by weight."""
         chosen, counts, others = [], [], other_modalities(modality, len(codes))
         for b in others:
             weights = self.weights[modality, b if len(codes) > 1 else 1]

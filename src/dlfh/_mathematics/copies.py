@@ -1,6 +1,6 @@
-"""Copies among points: equal or nearly equal rows, which must not be on both sides of a split.
+"""Duplicate detection: exact and near duplicates must not be on both sides of a split.
 
-A held-out point that has a copy among the training points is predicted by heart, and functions that memorise look best.
+A duplicate leaks a held-out point into the training set, which favours functions that memorise.
 """
 
 from __future__ import annotations

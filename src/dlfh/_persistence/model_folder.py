@@ -102,7 +102,7 @@ def check_target(path: Path, *, overwrite: bool = True) -> None:
         return
     if os.path.lexists(path / _CONFIG):
         if not holds_model(path):
-            raise ModelError(f"cannot save a model in {path}: its {_CONFIG} belongs to something else")
+            raise ModelError(f"cannot save a model in {path}: its {_CONFIG} was not written by dlfh")
         if not overwrite:
             raise ModelError(
                 f"cannot save a model in {path}: the folder contains a model; use --overwrite to replace it"
@@ -164,7 +164,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise ModelError(f"model {path} is damaged: {_CONFIG} is not valid JSON") from None
     if not isinstance(config, dict) or config.get("format") != _FORMAT:
-        raise ModelError(f"{path} is not a dlfh model: its {_CONFIG} belongs to something else")
+        raise ModelError(f"{path} is not a dlfh model: its {_CONFIG} was not written by dlfh")
     problem = version_problem(config.get("format_version"), FORMAT_VERSION)
     if problem is not None:
         raise ModelError(f"model {path} {problem}")

@@ -43,7 +43,7 @@ class Registry(Generic[Base]):
         old = _qualified_name(self._classes[kind]) if kind in self._classes else None
         if old not in (None, _qualified_name(cls)) or self._modules.get(kind, cls.__module__) != cls.__module__:
             raise InputError(
-                f"the {self.noun} {_qualified_name(cls)} has the kind {kind!r}, which belongs to "
+                f"the {self.noun} {_qualified_name(cls)} has the kind {kind!r}, already used by "
                 f"{old or self._modules[kind]}: choose another"
             )
         self._classes[kind] = cls

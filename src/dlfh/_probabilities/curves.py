@@ -92,7 +92,7 @@ class LabelCurves:
     def from_arrays(cls, arrays: Mapping[str, Array], n_labels: int) -> LabelCurves:
         slope, intercept, prior, trust = check_array(arrays, "curves", np.float64, (4, n_labels))
         if min(prior.min(), trust.min()) < 0 or max(prior.max(), trust.max()) > 1:
-            raise ValueError("its label probabilities have a prior or a trust outside 0 to 1")
+            raise ValueError("its label curves have a prior or weight outside 0 to 1")
         return cls(slope, intercept, prior, trust, bool(check_array(arrays, "exclusive", np.bool_, (1,))[0]))
 
 
@@ -204,7 +204,7 @@ class MatchCurves:
         n = len(sources)
         parameters = check_array(arrays, "matches", np.float64, (len(MATCHES), n, n, N_PARAMETERS))
         if (np.diff(parameters[..., :_N_KNOTS]) <= 0).any() or (np.diff(parameters[..., _N_KNOTS:-2]) < 0).any():
-            raise ValueError("the curves of its matches must increase")
+            raise ValueError("its match curves must be increasing")
         return cls(sources, parameters)
 
 

@@ -215,7 +215,7 @@ class LabelModel:
             raise ValueError("its label weights must be positive")
         lifts = config["lifts"]
         if not isinstance(lifts, list) or not all(isinstance(each, float) and 0 <= each < 1e6 for each in lifts):
-            raise ValueError("the lifts of its scores must be finite numbers")
+            raise ValueError("its score lifts must be finite numbers")
         return cls(
             None if names is None else tuple(names),
             weights,

@@ -127,9 +127,9 @@ def rank_methods(labels: Sequence[str], scores: Floats, level: float = 0.05) -> 
 def rank_reports(
     reports: Sequence[Path], folder: Path, bits: int | None = None, rows: Sequence[str] | None = None
 ) -> list[Section]:
-    """Rank the rows that reports of `dlfh bench map` have in common, and write a report of it into a folder.
+    """Rank the rows that all reports of `dlfh bench map` contain, and write the ranking to a folder.
 
-    The code length is by default the longest that all reports have, and the rows are those that all have.
+    By default, the code length is the longest one that all reports contain.
     """
     check_can_draw()
     scores = [score for report in reports for score in read_scores(report)]

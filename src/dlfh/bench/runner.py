@@ -224,7 +224,7 @@ class Runner:
             advance()
 
     def _lose(self, cell: Cell, worker: Worker, waiting: list[Cell], advance: Advance) -> None:
-        """Retry a cell whose worker ended; the second time, record a failure that is not cached."""
+        """Retry a cell whose worker died; the second time, record a failure, which is not cached."""
         ended = worker.describe_end()
         worker.end()
         if not worker.is_ready:

@@ -237,7 +237,7 @@ class Settings:
             if label in self.methods or label in METHODS:
                 raise InputError(f"the codes {label!r} have the name of a method: choose another")
             if not Path(folder).is_dir():
-                raise InputError(f"the codes {label!r} must be in a folder, but {folder} is none")
+                raise InputError(f"the codes {label!r} must be in a folder, but {folder} is not a folder")
         for label in self.sensitivity.rows:
             if self.row(label).method not in ("DLFH", "KDLFH"):
                 raise InputError(f"sensitivity.rows must be DLFH or KDLFH rows, which have λ and m, got {label!r}")

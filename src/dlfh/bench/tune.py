@@ -1,4 +1,4 @@
-"""Parameters chosen by MAP on a validation part of the training set: a grid, or successive halving of it."""
+"""Parameter search by MAP on a validation set: grid search or successive halving."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class ParameterSearch:
         return Trial(parameters, measured, self.method, format_parameters(parameters), note=note, budget=budget)
 
     def _budgets(self, n_candidates: int) -> list[int | None]:
-        """Return the budget of each rung of successive halving; None is everything."""
+        """Return the budget of each rung of successive halving; None means no limit."""
         if self.halving is None or n_candidates < HALVING_FACTOR:
             return [None]
         n_rungs = math.floor(math.log(n_candidates, HALVING_FACTOR) + 1e-9) + 1

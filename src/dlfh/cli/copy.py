@@ -18,8 +18,8 @@ def copy(
 ) -> None:
     """Copy a collection to a new folder, optionally storing its items in a database.
 
-    The new folder holds the model and the address of the items. To open it, name this address in the environment
-    variable DLFH_ENGINES. Passwords are never written: give them there, or as the database expects them.
+    With --items, the new folder holds the model and the database address. To open it, set the environment variable
+    DLFH_ENGINES to this address. Passwords are never stored: include them in DLFH_ENGINES, or use .pgpass, say.
 
     [b]Examples[/b]
     $ dlfh copy shop/ -o shop-in-postgres/ --items postgresql://localhost/shop

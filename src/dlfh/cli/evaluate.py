@@ -55,8 +55,8 @@ def evaluate(
 ) -> None:
     """Measure retrieval quality: items that share a label with a query are relevant to it.
 
-    With a collection, the given items are used as queries. With a model, --queries items serve as queries for the
-    rest, and all are encoded by the hash functions. The report has mean average precision (MAP) by Hamming
+    With a collection, the given items are used as queries. With a model, --queries of the items are used as queries for
+    the others, and the hash functions encode all of them. The report has mean average precision (MAP) by Hamming
     and asymmetric ranking and, for the latter, nDCG@10 and "exact": the share of the first five results that have
     exactly the query's labels.
 
@@ -75,7 +75,7 @@ def evaluate(
     """
     if codes.query_labels is not None and codes.database_labels is not None:
         if items.source is None or items.names_columns():
-            raise InputError("codes in files take two arguments, DATABASE and QUERIES, and no input data options")
+            raise InputError("for codes in files, pass DATABASE and QUERIES, without input data options")
         _evaluate_codes(str(database), str(items.source), codes, as_json)
         return
     check_unset(codes, (), "applies only to codes in files, which need --query-labels and --database-labels")

@@ -61,9 +61,7 @@ class ItemOptions:
     labels: str | None = _data("Column or variable with labels.")
     separator: str | None = _data("Separator between labels in a cell. Default: the most frequent of ; | , and tab.")
     encoding: str = _data("Text encoding of the table.", default="utf-8")
-    max_skipped: float = _data(
-        "Largest share of the items, or of their images, that may be skipped as unreadable or missing.", default=0.5
-    )
+    max_skipped: float = _data("Maximum share of items, or of images, that may be missing or unreadable.", default=0.5)
 
     def inputs(self) -> list[Path | None]:
         values = parse_pairs(self.vectors, "--vectors").values()

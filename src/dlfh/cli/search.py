@@ -106,35 +106,36 @@ def search(
     collection: Path = argument("Folder of a collection."),
     words: list[str] | None = argument("Text to search for. Without a query, a prompt opens.", default=None),
     image: Path | None = option("Search by an image file."),
-    similar: str | None = option("Find items similar to one of the collection.", metavar="ID"),
+    similar: str | None = option("Find items similar to the item with this id.", metavar="ID"),
     query: str | None = option(
-        "Search by a value of the modality NAME: a text, an image file, or a vector as FILE or FILE:VARIABLE.",
-        metavar="NAME=VALUE",
+        "Query in the modality NAME: a text, an image file, or a vector as FILE or FILE:VARIABLE.", metavar="NAME=VALUE"
     ),
     k: int = option("Number of items to return.", "-k", default=10),
     modalities: list[str] | None = option(
         "Modality to search, or all; repeat for several. Default: the best on held-out items."
     ),
-    match: str | None = option("codes, words or both. Default: the best on held-out items."),
-    ranking: str | None = option("all, any (by labels), asymmetric or hamming (by codes)."),
-    literal: bool = option("Search for the text as it is: correct, replace and exclude nothing.", default=False),
-    hashed_only: bool = option("Compare hashed codes only, so labelled items are not favoured.", default=False),
-    min_probability: float | None = option("Return only items that are at least this probable."),
-    radius: int | None = option("Return all items within this Hamming distance instead of -k."),
+    match: str | None = option("Compare codes, words or both. Default: the best on held-out items."),
+    ranking: str | None = option("Rank by labels (all, any) or by codes (asymmetric, hamming).", panel="Advanced"),
+    literal: bool = option("Search for the exact text: no spelling correction, synonyms or exclusions.", default=False),
+    hashed_only: bool = option("Rank all items by hashed code, even labelled ones.", default=False, panel="Advanced"),
+    min_probability: float | None = option("Return only items with at least this probability."),
+    radius: int | None = option(
+        "Return all items within this Hamming distance, instead of the -k best.", panel="Advanced"
+    ),
     ids: list[str] | None = option("Search only the item with this id; repeat for several."),
     where: list[str] | None = option(
         "Filter by labels and columns: NAME=VALUE, 'price<20', or JSON; repeat to combine."
     ),
     output: Path | None = option(
-        "Draw the images found into this file (.png, .jpg), with a page (.html) beside it.", "--output", "-o"
+        "Draw the images found to this file (.png, .jpg), and write a web page (.html) beside it.", "--output", "-o"
     ),
     overwrite: Overwrite = False,
-    details: bool = option("Show Hamming distances, kinds of codes and ties.", default=False),
+    details: bool = option("Show codes and distances.", default=False),
     as_json: AsJson = False,
 ) -> None:
     """Search a collection by a text, an image, a vector, or one of its items.
 
-    Without a query the collection stays open and answers one query per line, from a prompt or a pipe.
+    Without a query, it opens a prompt, or reads one query per line from a pipe.
 
     [b]Examples[/b]
     $ dlfh search shop/ red running shoes

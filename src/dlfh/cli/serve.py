@@ -27,8 +27,8 @@ def serve(
 ) -> None:
     """Serve a collection over HTTP: a search page for browsers and a JSON API for programs.
 
-    By default, only this machine can connect; see --host. Changes that other processes make to the collection are
-    picked up while it is served.
+    By default, only this machine can connect; see --host. The service picks up changes that other processes make to
+    the collection.
 
     [b]Examples[/b]
     $ dlfh serve shop/ --pictures PHOTOS/

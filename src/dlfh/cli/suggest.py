@@ -17,9 +17,9 @@ _MAX_SHOWN = 50
 def suggest(
     collection: CollectionFolder,
     write: Path | None = option("Output file: .csv, .json or .parquet.", metavar="FILE"),
-    precision: float = option("Share of the suggestions that shall be right.", default=0.8),
+    precision: float = option("Minimum share of correct suggestions.", default=0.8),
     k: int = option("Maximum number of labels per item.", "-k", default=10),
-    missing: bool = option("Also suggest labels that items seem to lack; no precision is promised.", default=False),
+    missing: bool = option("Also suggest missing labels of labelled items; --precision does not apply.", default=False),
     ids: list[str] | None = option("Only the item with this id; repeat for several."),
     where: list[str] | None = option("Filter by columns: NAME=VALUE, 'price<20', or JSON; repeat to combine."),
     overwrite: Overwrite = False,
@@ -27,13 +27,13 @@ def suggest(
 ) -> None:
     """Suggest labels for the items that have none.
 
-    Images and texts make labels probable. The threshold is chosen so that the promised share of the suggestions is
-    right for items whose labels are known.
+    Labels are predicted from images and texts. Only those above a threshold are suggested, which is chosen on labelled
+    items to reach the given precision.
 
     [b]Examples[/b]
     $ dlfh suggest shop/ --write suggestions.csv
     $ dlfh suggest shop/ --precision 0.95 --where brand=Acme
-    $ dlfh suggest shop/ --missing --ids sku-17     [dim](also labels that seem to be missing)[/dim]
+    $ dlfh suggest shop/ --missing --ids sku-17     [dim](also missing labels of a labelled item)[/dim]
     """
     from dlfh._persistence.outputs import check_outputs, write_output
     from dlfh.collection.suggesting import check_suffix

@@ -38,8 +38,8 @@ def add(
 ) -> None:
     """Add items to a collection. If an error occurs, none are added.
 
-    The model is not retrained. Items with labels are found like the training items, so name the label column if there
-    is one. Items without labels, or with labels that the model has not seen, are found by their content alone.
+    The model is not retrained. Labelled items are ranked like training items, so pass --labels if you can. Items
+    without labels, or with labels that the model has not seen, are ranked by their content alone.
 
     [b]Examples[/b]
     $ dlfh add shop/ NEWPHOTOS/ --table new.csv --image file --text caption --labels tags
@@ -99,7 +99,7 @@ def sync(
     remove: bool = option(
         "Whether to remove items that the source no longer has.", "--remove/--no-remove", default=True
     ),
-    max_removed: float = option("Largest share of the items that may be removed at once.", default=0.5),
+    max_removed: float = option("Maximum share of items to remove at once.", default=0.5),
     rehash: bool = option("Compare the content of every file, not just size and times.", default=False),
 ) -> None:
     """Update a collection to match a folder or a table: add new items, update changed ones, remove missing ones.

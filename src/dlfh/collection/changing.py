@@ -1,4 +1,4 @@
-"""Change a collection: add items, copy them from another collection, or make it equal to its source.
+"""Change a collection: add items, copy them from another collection, or sync with a source.
 
 To detect changes, the index stores content hashes (`dlfh.collection.contents`) with the codes of each item, so no
 further bookkeeping is needed. An item has changed if its stored metadata would change: texts, labels, columns, paths,

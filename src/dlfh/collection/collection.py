@@ -435,12 +435,12 @@ class Collection:
     def similar(self, identifier: str, k: int = 10, **options: Any) -> SearchResult:
         """Find the items most similar to an item of the collection, by the Hamming distance of their codes.
 
-        Equally near items are ordered by their hashed codes.
+        Ties are ordered by hashed codes.
 
         Parameters
         ----------
         identifier : str
-            Id of the item, which is not part of the result.
+            Id of the item; the result does not include it.
         k : int
             Number of items to return.
         **options
@@ -473,9 +473,9 @@ class Collection:
     ) -> Suggestions:
         """Suggest labels for the items that have none, from their images and texts.
 
-        A label is suggested if its probability reaches a threshold, the smallest one above which the promised share of
-        labels is right. This is checked on the items whose labels are known, with predictions that do not use them; if
-        these are fewer than 50, the probabilities themselves predict it.
+        A label is suggested if its probability reaches a threshold: the smallest one with the given precision on the
+        labelled items, whose labels are predicted leave-one-out. With fewer than 50 labelled items, the precision is
+        estimated from the probabilities themselves.
 
         Parameters
         ----------
@@ -484,12 +484,12 @@ class Collection:
         where : dict, optional
             Only items whose columns match this filter, see `Index.matches`.
         precision : float
-            Share of the suggestions that shall be right. A higher one gives fewer suggestions.
+            Minimum share of correct suggestions. A higher precision gives fewer suggestions.
         k : int
             Maximum number of labels per item.
         missing : bool
-            Whether to suggest labels also for items that have some, where a label seems to be missing. The precision
-            is not promised for these: it depends on how many labels are missing, which the items do not tell.
+            Whether to suggest missing labels of labelled items too. ``precision`` does not apply to these: their
+            precision depends on how many labels are missing, which is unknown.
 
         Returns
         -------
@@ -516,7 +516,7 @@ class Collection:
     # Evaluating
 
     def evaluate(self, queries: Items) -> EvaluationReport:
-        """Measure how well labelled items find those of the collection.
+        """Measure how well labelled items, as queries, find items of the collection.
 
         Parameters
         ----------

@@ -415,7 +415,7 @@ class Encoder(Parameterized):
         return combined
 
     def codes_of_labels(self, labels: Sequence[Sequence[str]] | None, n_items: int) -> tuple[dict[str, Codes], Mask]:
-        """Return the learned codes of label sets, and which items have one; none if the method does not learn them."""
+        """Return the learned codes of label sets and a mask of the items that have one; none if the method has none."""
         if labels is not None and any(labels) and getattr(self.model_, "label_codes_", None) is not None:
             codes: tuple[dict[str, Codes], Mask] = self.model_.codes_of_labels(labels)  # type: ignore[attr-defined]
             return codes
@@ -448,7 +448,7 @@ class Encoder(Parameterized):
             raise InputError(f"the first argument must be the name of a modality, got {type(modality).__name__}")
         if modality not in self.featurizers_:
             known = ", ".join(map(repr, self.featurizers_))
-            raise InputError(f"unknown modality {modality!r}: this model knows {known}")
+            raise InputError(f"unknown modality {modality!r}: this model has {known}")
         return self.featurizers_[modality]
 
     def searchable_modalities(self) -> tuple[str, ...]:

@@ -129,7 +129,7 @@ class HeldOut:
 def hold_out(items: Items, n_queries: int, random_state: int = 0) -> tuple[Items, Items]:
     """Draw complete, labelled items as queries, at most half of them; return them and the others.
 
-    Copies of a query are queries, too. There may be a few queries less than asked for, so that they fit.
+    Duplicates of a query are queries too, so there may be slightly fewer queries than requested.
     """
     check_integer(n_queries, "hold_out", 0)
     rng = check_random_state(random_state)

@@ -62,8 +62,8 @@ def _refuse_address(folder: str | os.PathLike[str]) -> None:
     prefixes = {prefix.rstrip("/") for prefix in ENGINES}  # a Path merges the two slashes of postgresql://
     if str(folder).startswith(tuple(prefixes)):
         raise InputError(
-            "a collection is a folder, not the address of a database: give a folder, and the address of its items as "
-            "--items (address= in Python)"
+            "the collection must be a folder, got a database address: pass the address of the items as --items "
+            "(address= in Python)"
         )
 
 

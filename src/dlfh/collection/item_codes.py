@@ -108,7 +108,7 @@ def check_modalities(featurizers: Mapping[str, Any], items: Items, *, fit: bool)
     """Raise InputError if items have an unknown modality or, to fit, lack one."""
     unknown = sorted({*items.modalities} - {*featurizers})
     if unknown:
-        raise InputError(f"unknown modality {unknown[0]!r}: this model knows {', '.join(map(repr, featurizers))}")
+        raise InputError(f"unknown modality {unknown[0]!r}: this model has {', '.join(map(repr, featurizers))}")
     missing = sorted({*featurizers} - {*items.modalities})
     if fit and missing:
         raise InputError(f"the items do not have the modality {missing[0]!r}")

@@ -122,10 +122,10 @@ def _strings(values: Any, name: str) -> tuple[str, ...]:
 class Query:
     """One query: a text, image or vector, a code in hexadecimal, or the id of an item of the collection.
 
-    Without a modality, a text or image belongs to that called "text" or "image", or else to the first that takes it.
-    A text is corrected and excludes what it says, unless it is literal. `Searcher.encode` sets how it was understood,
-    the projection and, if the model has label probabilities, those of the query and the labels that a text names. A
-    text without any word of the model's vocabulary is not known.
+    The default modality of a text or image is the one called "text" or "image", or else the first that accepts it.
+    Unless ``literal`` is set, typing errors are corrected and negated words exclude items. `Searcher.encode` fills in
+    the understanding, the projection and, if the model has label probabilities, those of the query and the labels that
+    a text names. ``is_known`` is False for a text without any word of the model's vocabulary.
     """
 
     kind: Literal["text", "image", "vector", "code", "id"]
@@ -245,7 +245,7 @@ class SearchResult(Sequence[ResultItem]):
     understanding : Understanding or None
         How a text was understood: words that were corrected, replaced, left out or unknown.
     notes : tuple of str
-        The same in sentences, and why no item is all that was asked for.
+        The same in sentences, and whether no item has all labels asked for.
 
     Examples
     --------

@@ -75,10 +75,10 @@ class EncodedQuery(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """Positions of items in order, the most probable first, and their log-odds.
+    """Positions of items, most probable first, and their log-odds.
 
-    ``n_equal`` is the number of items with the same log-odds, the item included. Hashed codes do not distinguish
-    ``n_tied`` of these, which are in insertion order.
+    ``n_equal`` counts the items with the same log-odds, including the item itself. ``n_tied`` of these also have the
+    same hashed codes; they are in insertion order.
     """
 
     positions: Integers
@@ -218,7 +218,7 @@ class Ranker:
         return word_evidence(self._coverage(text, self._columns))
 
     def _explained_words(self, query: EncodedQuery, positions: Integers) -> list[Floats]:
-        """Return a key of items: those with the words by which a text names labels come first among equal ones."""
+        """Return a sort key for ties: items with the words that name the labels come first."""
         if self._options.match != "both" or self._coverage is None or query.labels is None or not query.explained:
             return []
         return [-self._coverage(" ".join(sorted(query.explained)), self._columns)[positions]]

@@ -325,7 +325,7 @@ class Searcher:
         return excluded
 
     def _notes(self, query: Query, found: Sequence[ResultItem]) -> Iterator[str]:
-        """Yield how a text was understood, and that no item is all that it asks for."""
+        """Yield how a text was understood, and whether no item has all of its labels."""
         if query.understanding is not None:
             yield from query.understanding.sentences()
         model, asked = self.encoder.label_model, query.named.labels
@@ -335,7 +335,7 @@ class Searcher:
         every: dict[str, Any] = {"and": [{"labels": name} for name in names]}
         if not self.index.matches(every).any():
             counts = ", ".join(f"{int(self.index.matches({'labels': name}).sum()):,} {name}" for name in names)
-            yield f"Nothing here is {' and '.join(names)} at once ({counts}). The closest items follow"
+            yield f"No item has the labels {' and '.join(names)} together ({counts}). Showing the closest items"
 
     def _nearest(self, queries: Sequence[Query], options: SearchOptions) -> Iterator[SearchResult]:
         """Yield the items whose codes are nearest to each code; ties are in insertion order."""
@@ -359,7 +359,7 @@ class Searcher:
         code = np.frombuffer(bytes.fromhex(query.value), np.uint8)
         if len(code) != n_bytes(n_bits) or (n_bits % 8 and code[-1] & (0xFF >> n_bits % 8)):
             raise InputError(
-                f"a code of {n_bits} bits has {2 * n_bytes(n_bits)} hexadecimal digits, and unused bits are 0"
+                f"a code of {n_bits} bits must have {2 * n_bytes(n_bits)} hexadecimal digits, with unused bits 0"
             )
         return code
 

@@ -65,7 +65,7 @@ class Precision:
         self.hits += np.bincount(places, truth.ravel(), _STEPS + 1)
 
     def threshold(self, precision: float) -> float | None:
-        """Return the smallest threshold with at least this precision, a standard error and one error aside."""
+        """Return the smallest threshold with this precision, with a margin of one standard error and one error."""
         counts, hits = self._above()
         enough = np.flatnonzero(hits >= precision * (counts + 1) + np.sqrt(precision * (1 - precision) * counts))
         return float(enough[0] / _STEPS) if len(enough) else None
@@ -90,7 +90,7 @@ class Suggestions(Sequence[Suggestion]):
     ----------
     suggestions : list of Suggestion
     threshold : float or None
-        Smallest probability that is suggested; None if no threshold keeps the promised precision.
+        Smallest probability that is suggested; None if no threshold reaches the precision.
     precision, recall : float
         Share of right suggestions, and of known labels that are suggested, measured on items whose labels are known.
     n_checked : int
@@ -130,7 +130,7 @@ class Suggestions(Sequence[Suggestion]):
         """How many labels are suggested, and how reliable they are, in one sentence."""
         checked = f"checked on {self.n_checked:,} labelled items" if self.n_checked else "predicted"
         if self.threshold is None:
-            return f"no suggestions: no threshold keeps this precision ({checked})"
+            return f"no suggestions: no threshold reaches this precision ({checked})"
         labels, items = _counted(len(self), "label"), _counted(len({id for id, _, _ in self}), "item")
         measures = f"precision {self.precision:.2f}, recall {self.recall:.2f}"
         return f"{labels} suggested for {items}; {measures} ({checked})"
@@ -212,7 +212,7 @@ def suggest(
 def check_precision(collection: Collection) -> Precision:
     """Measure the precision of suggestions on items whose labels are known.
 
-    Their probabilities do not know these labels: those of training items are leave-one-out predictions.
+    Their probabilities do not depend on these labels: for training items, they are leave-one-out predictions.
     """
     positions, checked = collection.index.positions(), Precision()
     labelled = positions[~collection.index.matches(_UNLABELLED)]

@@ -46,12 +46,12 @@ class Named(NamedTuple):
 class Understanding:
     """How a text query was understood.
 
-    text: What is searched for: the query after all changes, without what it excludes.
+    text: Rewritten query, without the excluded words.
     corrected: Words with a typing error, and the words that replace them.
-    alternatives: Unknown words, each with several words of the collection that are as near.
-    synonyms: Words, and what the collection calls it.
-    excluded: What no answer may have.
-    unknown: Words that the collection lacks.
+    alternatives: Unknown words, each with several equally similar words of the collection.
+    synonyms: Words, and the synonyms that replace them.
+    excluded: Excluded words and labels.
+    unknown: Words that do not occur in the collection.
     """
 
     text: str
@@ -62,17 +62,17 @@ class Understanding:
     unknown: tuple[str, ...] = ()
 
     def sentences(self) -> Iterator[str]:
-        """Yield what a person should know, in sentences without a full stop."""
+        """Yield notes for the user, in sentences without a full stop."""
         for typed, word in self.corrected.items():
             yield f"Showing results for “{word}” instead of “{typed}”"
         for typed, word in self.synonyms.items():
-            yield f"Showing results for “{word}”, which “{typed}” means here"
+            yield f"Showing results for “{word}”, a synonym of “{typed}”"
         if self.excluded:
-            yield f"Left out: {', '.join(self.excluded)}"
+            yield f"Excluded: {', '.join(self.excluded)}"
         for typed, words in self.alternatives.items():
-            yield f"“{typed}” is unknown here. Did you mean {' or '.join(words)}?"
+            yield f"“{typed}” does not occur in this collection. Did you mean {' or '.join(words)}?"
         if rest := [word for word in self.unknown if word not in self.alternatives]:
-            yield f"Unknown here: {', '.join(rest)}"
+            yield f"Not in this collection: {', '.join(rest)}"
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class QueryReader:
     words: All words of texts and labels, in lower case.
     is_known: Whether texts of the collection have a word or a phrase.
     name_length: Returns the number of words at the beginning of a list that name a label; 0 if they name none.
-    synonyms: By word or phrase in lower case, what to search for instead.
+    synonyms: Replacements of words and phrases, in lower case.
     """
 
     words: frozenset[str]
@@ -175,7 +175,7 @@ class QueryReader:
         return [word for word in self.words if len(word) >= _ONE_ERROR - 1 and word.isalpha()]
 
     def _nearest(self, word: str) -> tuple[str, ...]:
-        """Return the words of the collection that a word may be with the fewest typing errors; none for a real word."""
+        """Return the words of the collection with the smallest edit distance to a word; none for a known word."""
         n_errors = (len(word) >= _ONE_ERROR) + (len(word) >= _TWO_ERRORS)
         if not n_errors or not word.isalpha() or word in _dictionary():
             return ()
@@ -188,14 +188,14 @@ class QueryReader:
         return tuple(nearest[:5])
 
     def _completions(self, word: str) -> tuple[str, ...]:
-        """Return the shortest word of the collection that begins with a word, which someone may still be typing."""
+        """Return the shortest word of the collection that begins with the last, perhaps incomplete, word."""
         if len(word) < _ONE_ERROR - 1 or not word.isalpha() or word in _dictionary():
             return ()
         return tuple(sorted((each for each in self._candidates if each.startswith(word)), key=len)[:1])
 
 
 def read_synonyms(folder: Path) -> dict[str, str]:
-    """Return the synonyms in a collection's folder: each word or phrase, and what to search for instead.
+    """Return the synonyms in a collection's folder: words and phrases, and their replacements.
 
     A line is ``sneakers, trainers => casual shoes``, or ``couch, sofa`` for words that mean the same, of which the last
     is searched for. Empty lines and those that begin with # are ignored.
@@ -232,7 +232,7 @@ def _spell_emoji(text: str) -> str:
 
 @functools.cache
 def _dictionary() -> frozenset[str]:
-    """Return English words, which are no typing errors: the 82,765 that come with symspellpy."""
+    """Return the 82,765 English words that come with symspellpy; they are never treated as typing errors."""
     package = importlib.util.find_spec("symspellpy")
     assert package is not None
     assert package.origin is not None
@@ -241,7 +241,7 @@ def _dictionary() -> frozenset[str]:
 
 
 class LabelNames:
-    """The names of labels, found in texts whatever their case, punctuation and English plural.
+    """Finds the names of labels in texts, regardless of case, punctuation and English plurals.
 
     words: Further names: words, by which label they mean.
     """
@@ -297,7 +297,7 @@ def _key(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def singular(word: str) -> str:
-    """Return an English plural in the singular, or nearly so: names and texts are compared in this form."""
+    """Return the approximate singular of an English plural: names and texts are compared in this form."""
     if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
         return word
     if word.endswith("ies"):

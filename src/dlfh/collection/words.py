@@ -197,7 +197,7 @@ def _small_varints(content: bytes) -> list[int]:
     for byte in content:
         value, length = value << 7 | byte & 0x7F, length + 1
         if length > 4:
-            raise ValueError("a longer number")
+            raise ValueError("a number of more than four bytes")
         if byte < 0x80:
             numbers.append(value)
             value = length = 0

@@ -36,14 +36,14 @@ def pack_codes(arrays: Mapping[str, Any]) -> tuple[dict[str, Codes], int]:
     first = next(iter(lengths))
     for name, length in lengths.items():
         if codes[name].shape[1] != codes[first].shape[1]:
-            raise InputError(f"{first!r} has codes of {lengths[first]} bits but {name!r} of {length}")
+            raise InputError(f"{first!r} has codes of {lengths[first]} bits but {name!r} has {length}")
     return codes, lengths[first]
 
 
 def _matrix(name: str, array: Any) -> Array:
     matrix = array.toarray() if sp.issparse(array) else np.asarray(array)
     if matrix.ndim != 2 or 0 in matrix.shape or matrix.dtype.kind not in "biuf":
-        raise InputError(f"{name!r} must be a matrix of codes, a row per point, got {matrix.dtype} of {matrix.shape}")
+        raise InputError(f"{name!r} must be a matrix with one code per row, got {matrix.dtype} of {matrix.shape}")
     return matrix
 
 

@@ -128,12 +128,12 @@ def load_dataset(
         raise InputError(f"n_points applies to generated data only, such as {GENERATED}wiki")
     if name == "icons":
         if path is not None:
-            raise InputError("the icons come with the extra 'icons', not from a file: leave out path")
+            raise InputError("the icons come with the extra 'icons', not from a file: omit path")
         return load_icons(size, verbose=verbose)
     if name.startswith(GENERATED):
         key = name.removeprefix(GENERATED)
         if path is not None:
-            raise InputError(f"{name} is not read from a file: leave out path, or load the file as {key!r}")
+            raise InputError(f"{name} is not read from a file: omit path, or load the file as {key!r}")
         return make_like(key, n_points, random_state=0 if random_state is None else random_state)
     if path is None and name in DATA_SETS:
         raise InputError(f"{name} does not come with dlfh: pass the path of its file, or load {GENERATED + name!r}")
@@ -226,7 +226,7 @@ def _choose(part: Part, modalities: Mapping[str, str] | None, description: Descr
 
 
 def _points(parts: dict[str, Part], labels: dict[str, Any]) -> dict[str, Paired]:
-    """Return checked parts with floating-point features, sparse where that saves memory, in all parts alike."""
+    """Check the parts and convert their features to floating point, in all parts dense or in all sparse."""
     first = next(iter(parts.values())).points.modalities
     sparse = {
         name

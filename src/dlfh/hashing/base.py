@@ -81,7 +81,7 @@ class HashFunction(Registered, ABC):
         return pack(self.project(features, modality, workers))
 
     def columns(self, columns: slice) -> HashFunction | None:
-        """Return the function of some of the targets; None for functions that cannot be taken apart."""
+        """Return the function restricted to some of its targets; None if that is not possible."""
         return None
 
     @abstractmethod
@@ -177,7 +177,7 @@ class HashLearner(Registered, Parameterized, ABC):
         return self
 
     def label_learner(self) -> SummedLearner | None:
-        """Return the learner of label probabilities beside this one's hash functions; None if it has none."""
+        """Return the learner of label probabilities to use with these hash functions; None if not supported."""
         return None
 
     @abstractmethod

@@ -42,7 +42,7 @@ class Scaling:
 
     @classmethod
     def by_deviations(cls, deviations: Floats, squares: Floats) -> Scaling:
-        """Return the standard scaling; features whose deviation is rounding, relative to their mean square, stay."""
+        """Return the standard scaling; features that vary only by rounding errors keep their scale."""
         usable = np.isfinite(deviations) & (deviations > 1e-6 * np.sqrt(np.maximum(squares, 0)))
         return cls("standard", np.where(usable, deviations, 1.0))
 
@@ -298,7 +298,7 @@ class Survey:
 
 
 def fit_kernel(features: Features, n_bases: int, seed: int, modality: str) -> RBFMap:
-    """Return the RBF kernel of features in memory at random bases."""
+    """Return an RBF kernel map with randomly chosen bases, fitted to features in memory."""
     return Survey(in_one_block(features, modality), modality).kernel(n_bases, seed)
 
 

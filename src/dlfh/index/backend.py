@@ -48,7 +48,7 @@ class ApproximateIndex(Protocol):
 
 
 class Reader(Protocol):
-    """The items of an index: those of a local index at one moment, or those in a database.
+    """Read access to the items of an index: a snapshot of a local index, or a database.
 
     The *column* of a modality is its index in ``modalities``. The *position* of an item is an integer that increases
     in the order in which items were added: 0, 1, 2, ... in a `Snapshot`, and in a database a number that stays with

@@ -126,7 +126,7 @@ def check_queries(queries: Any, n_bits: int) -> Array:
 def as_codes(queries: Array) -> Codes:
     """Return checked queries as packed codes, by the signs of projections."""
     if queries.ndim == 3:
-        raise InputError("score tables rank all items of an index in memory or in a folder: this search needs codes")
+        raise InputError("this search does not support score tables: pass codes or projections")
     return queries if queries.dtype == np.uint8 else np.packbits(queries > 0, axis=1)
 
 

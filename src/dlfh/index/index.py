@@ -118,7 +118,7 @@ class Index:
         place : str or path
             A folder, or the address of a database as in `create`.
         writable : bool
-            Whether to open a folder for writing. A database decides who may write.
+            Whether to open a folder for writing. A database has its own access rights.
         verify : bool
             Whether to compare the codes and ids in a folder with their checksums (a few milliseconds per million
             codes). The metadata of an item are always checked when they are read.
@@ -279,7 +279,7 @@ class Index:
         values = check_queries(queries, self.n_bits)
         if values.ndim == 3:
             if shortlist is not None:
-                raise InputError("shortlist is for projections: score tables rank all items")
+                raise InputError("shortlist applies only to projections: score tables rank all items")
         elif ranking == "hamming":
             values = as_codes(values)
         elif values.dtype == np.uint8:

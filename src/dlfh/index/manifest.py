@@ -95,7 +95,7 @@ def read_manifest(folder: Path) -> Manifest:
     except (ValueError, RecursionError):
         raise _damaged(folder, "is not valid JSON") from None
     if not isinstance(parsed, dict) or parsed.get("format") != _FORMAT:
-        raise StorageError(f"{folder} is not an index: its {MANIFEST} belongs to something else")
+        raise StorageError(f"{folder} is not an index: its {MANIFEST} was not written by dlfh")
     problem = version_problem(parsed.get("format_version"), FORMAT_VERSION)
     if problem is not None:
         raise StorageError(f"index {folder} {problem}")

@@ -206,4 +206,4 @@ def _parse_metadata(identifier: bytes, text: bytes, checksum: int) -> dict[str, 
             return metadata
     except (ValueError, RecursionError):
         pass
-    raise StorageError(f"the metadata of {identifier.decode()!r} are damaged")
+    raise StorageError(f"the metadata of {identifier.decode()!r} is damaged")

@@ -1,4 +1,4 @@
-"""The items of an index at one moment: segments without their removed rows, and searches among them."""
+"""Consistent snapshots of an index: its segments without removed rows, and searches over them."""
 
 from __future__ import annotations
 

@@ -392,7 +392,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         except (TypeError, ValueError):
             numbers = np.empty(0)
         if numbers.ndim != 2 or len(numbers) != len(values) or not np.isfinite(numbers).all():
-            raise InputError(f"scores must be finite numbers, a row for each of the {len(values)} queries")
+            raise InputError(f"scores must be finite numbers, with one row for each of the {len(values)} queries")
         asked, stored = (self._source_of(names) for names in (queries, items))
         return model.matches(numbers, values, match, asked, stored)
 
@@ -403,14 +403,14 @@ class CrossModalHasher(Registered, Parameterized, ABC):
             self._function_of(name)
         source, matches = tuple(name for name in self.modalities_ if name in given), self._labels_known().matches
         if matches is None or source not in matches.sources:
-            raise InputError(f"this model does not combine {len(source)} of its {len(self.modalities_)} modalities")
+            raise InputError(f"this model cannot combine {len(source)} of its {len(self.modalities_)} modalities")
         return source
 
     def _labels_known(self) -> LabelModel:
         self._check_fitted()
         if self.label_model_ is None:
             raise InputError(
-                f"this {type(self).__name__} has no label probabilities: it learned from single pairs, without labels, "
+                f"this {type(self).__name__} has no label probabilities: it was fitted to similarities, without labels "
                 "or with hash functions that are not regressions"
             )
         return self.label_model_
@@ -420,7 +420,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         try:
             values = np.asarray(probabilities, np.float32)
         except (TypeError, ValueError):
-            raise InputError(f"probabilities must be numbers, a row of {n_labels} for each point") from None
+            raise InputError(f"probabilities must be numbers, with one row of {n_labels} for each point") from None
         if values.ndim != 2 or values.shape[1] != n_labels:
             raise InputError(f"probabilities must have the shape (n, {n_labels}), got {values.shape}")
         if not ((values >= 0) & (values <= 1)).all():

@@ -112,7 +112,7 @@ class CRH(Method):
     def check_parameters(self) -> None:
         super().check_parameters()
         if self.shape <= 1:
-            raise InputError(f"shape must be above 1, got {self.shape!r}")
+            raise InputError(f"shape must be greater than 1, got {self.shape!r}")
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
         label_sets = self._read_labels(labels, features)

@@ -58,7 +58,7 @@ def add_points(
         for parts, columns in ((found, slice(n_bits)), (scores, slice(n_bits, None))):
             part = both.columns(columns)
             if part is None:
-                raise InputError(f"keep_sums needs hash functions that can be taken apart, not {type(both).__name__}")
+                raise InputError(f"keep_sums does not support {type(both).__name__} hash functions")
             parts[name] = part
     return found, scores, total
 

@@ -68,7 +68,7 @@ class Method(CrossModalHasher):
     objective_: Floats = field(init=False)
 
     def _generator(self, number: int) -> np.random.Generator:
-        """Return a generator that the seed and a number determine, so that a loaded model continues alike."""
+        """Return a generator determined by the seed and a number, so that a loaded model continues identically."""
         if self.random_state is None or isinstance(self.random_state, np.random.Generator):
             return check_random_state(self.random_state)
         return np.random.default_rng([int(self.random_state), number])

@@ -113,9 +113,7 @@ class Ranker:
     def _compute(self, rows: slice, sums: list[Sum]) -> list[Array]:
         """Return sums over all blocks for a batch of queries."""
         if any(each.method is RankedBlock.ideal_gains for each in sums):
-            raise InputError(
-                "nDCG over a database in several blocks takes whole-number grades up to 1000; got other numbers"
-            )
+            raise InputError("nDCG over a database in several blocks needs integer grades from 0 to 1000")
         first = [each for each in sums if not each.needs_ranks]
         second = [each for each in sums if each.needs_ranks]
 

@@ -186,14 +186,14 @@ class ItemIds(_Strict):
 
 
 class Suggest(_Strict):
-    """The items to suggest labels for, and how reliable the suggestions shall be."""
+    """The items to suggest labels for, and the minimum precision."""
 
     ids: Ids | None = _optional("Only the items with these ids.")
     where: Filter | None = _optional("Only items whose columns match this filter, as in a search.")
-    precision: float = _optional("Share of the suggestions that shall be right.", default=0.8, gt=0, lt=1)
+    precision: float = _optional("Minimum share of correct suggestions.", default=0.8, gt=0, lt=1)
     k: int = _optional("Maximum number of labels per item.", default=10, ge=1, le=_LIMITS.k)
     missing: bool = _optional(
-        "Suggest labels also for items that have some; the precision is not promised for these.", default=False
+        "Suggest missing labels of labelled items too; `precision` does not apply to these.", default=False
     )
     start: int = _optional("`next` of the page before.", default=0, ge=0, le=1 << 40)
 
@@ -215,7 +215,7 @@ class Answer(BaseModel):
     probability: float | None = Field(description="Probability that the item is relevant; null if not calibrated.")
     hamming_distance: int = Field(description="Number of bits in which the codes of item and query differ.")
     distance: float = Field(description="Distance by which the items are ranked.")
-    n_equal: int | None = Field(description="Number of items at this distance; null if not counted.")
+    n_equal: int | None = Field(description="Number of equally ranked items; null if not counted.")
     learned: bool = Field(description="Whether the code is learned; otherwise it is hashed.")
     code: str = Field(description="Hexadecimal code.", examples=["9f3c0a51e2b47d88"])
     labels: list[str]
@@ -238,10 +238,10 @@ class Understanding(BaseModel):
 
     text: str = Field(description="What was searched for.")
     corrected: dict[str, str] = Field(description="Words with a typing error, and their replacements.")
-    alternatives: dict[str, list[str]] = Field(description="Unknown words, and words of the collection that are near.")
-    synonyms: dict[str, str] = Field(description="Words, and what the collection calls it.")
-    excluded: list[str] = Field(description="What no answer may have.")
-    unknown: list[str] = Field(description="Words that the collection lacks.")
+    alternatives: dict[str, list[str]] = Field(description="Unknown words, and similar words of the collection.")
+    synonyms: dict[str, str] = Field(description="Words, and the synonyms that replace them.")
+    excluded: list[str] = Field(description="Excluded words and labels.")
+    unknown: list[str] = Field(description="Words that do not occur in the collection.")
 
 
 class Result(BaseModel):
@@ -249,7 +249,7 @@ class Result(BaseModel):
 
     query: QueryInfo
     understanding: Understanding | None = Field(description="How a text was understood; null for other queries.")
-    notes: list[str] = Field(description="What a person should know: the same in sentences, and what nothing matches.")
+    notes: list[str] = Field(description="The same in sentences, and whether no item has all labels asked for.")
     warning: str | None = Field(description="Reason not to rely on these results, if any.")
     answers: list[Answer] = Field(description="Items, best first.")
 
@@ -258,7 +258,7 @@ class SearchResponse(BaseModel):
     """The results of all queries, from one state of the collection."""
 
     state: str = Field(description="State of the collection.")
-    results: list[Result] = Field(description="One per query, in their order.")
+    results: list[Result] = Field(description="One result per query, in the same order.")
 
 
 class Suggestion(BaseModel):
@@ -273,8 +273,8 @@ class SuggestResponse(BaseModel):
     """A page of suggested labels, item by item, the most probable first."""
 
     state: str = Field(description="State of the collection.")
-    threshold: float | None = Field(description="Smallest probability; null if none keeps the promised precision.")
-    precision: float = Field(description="Share of right suggestions among items whose labels are known.")
+    threshold: float | None = Field(description="Smallest probability; null if no threshold reaches the precision.")
+    precision: float = Field(description="Share of correct suggestions for labelled items.")
     recall: float = Field(description="Share of their labels that are suggested.")
     n_checked: int = Field(description="Number of these items; 0 if precision and recall are only predicted.")
     suggestions: list[Suggestion]

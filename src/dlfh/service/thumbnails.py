@@ -31,7 +31,7 @@ class Thumbnails:
     def __init__(self, folders: Sequence[str | os.PathLike[str]] = ()) -> None:
         for folder in folders:
             if not os.path.isdir(folder):
-                raise InputError(f"--pictures needs a folder, and there is none at {os.fspath(folder)}")
+                raise InputError(f"--pictures must be a folder, but {os.fspath(folder)} is not a folder")
         self._folders = tuple(map(Path, folders))
         self._cache: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
         self._n_bytes = 0

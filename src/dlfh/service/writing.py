@@ -109,7 +109,7 @@ def _items(state: State, new: Sequence[ItemWithId], limits: Limits) -> Items:
         lengths = {len(item.vectors.get(name, ())) for item in new}
         n = encoder.model_.n_features_[name]
         if lengths != {n}:
-            raise InputError(f"modality {name!r} needs a vector of {n} numbers in every item of a request or in none")
+            raise InputError(f"all items of a request, or none, must have a vector of {n} numbers for {name!r}")
         modalities[name] = np.array([item.vectors[name] for item in new], np.float32)
     if not modalities:
         raise InputError("an item must have a text, an image or vectors")

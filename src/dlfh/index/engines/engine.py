@@ -249,7 +249,7 @@ class Engine(Backend, Reader):
         return np.frombuffer(b"".join(codes), np.uint8).reshape(len(codes), n_bytes(self.n_bits))
 
     def approximate(self, column: int, kind: str, options: dict[str, int], n_jobs: int | None) -> ApproximateIndex:
-        raise InputError(f"approximate search works in memory, in a folder and in PostgreSQL, not at {self.address}")
+        raise InputError(f"approximate search needs an index in memory, a folder or PostgreSQL, not {self.address}")
 
     def find(self, ids: Strings) -> Integers:
         names = _decoded(ids)

@@ -257,7 +257,7 @@ class MilvusEngine(Engine):
 
     def _nearest(self, scope: Scope, code: bytes, limit: int | None, radius: int | None) -> list[Match]:
         if limit is not None and limit > _MAX_FOUND:
-            raise InputError(f"Milvus finds at most {_MAX_FOUND:,} items at a time, got {limit:,}")
+            raise InputError(f"Milvus returns at most {_MAX_FOUND:,} items at a time, got {limit:,}")
         conditions = [] if scope.numbers is None else [one_of("number", scope.numbers)]
         expression = True if scope.where is None else as_expression(scope.where)
         if expression is False:

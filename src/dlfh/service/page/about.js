@@ -12,7 +12,7 @@ export function drawAbout(panel, about, example) {
       element("h2", { id: "about-title" }, "How it works"),
       element("button", { type: "button", class: "quiet", "aria-label": "Close", onclick: () => panel.close() }, "×")),
     element("p", { class: "lead" },
-      `A model has learned from ${count(about.trained, "labelled item")} which ${listed(names.map((name) => `${name}s`))} belong together. `
+      `The model was trained on ${count(about.trained, "labelled item")} to tell which ${listed(names.map((name) => `${name}s`))} belong together. `
       + "A search finds the items that most likely share a label with your query, even if they share no words with it."),
     element("dl", { class: "numbers" }, [
       [number(about.items), about.items === 1 ? "item" : "items"],
@@ -75,7 +75,7 @@ function quality(about) {
 
 function probabilities(about) {
   const text = about.calibrated
-    ? "The percentage of a result is the probability that it shares a label with your query. It was calibrated on items that were not used for training."
+    ? "The percentage beside a result is the probability that it is relevant to your query. It was calibrated on items that were not used for training."
     : "This collection has no probabilities, because no items were held out to calibrate them.";
   return [element("h3", {}, "Probabilities"), element("p", {}, text)];
 }

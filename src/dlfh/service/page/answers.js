@@ -69,7 +69,7 @@ function card(answer, about, search, query) {
         element("span", { title: equals(answer) }, kind))));
 }
 
-const equals = (answer) => (answer.n_equal > 1 ? `One of ${number(answer.n_equal)} items at this distance` : null);
+const equals = (answer) => (answer.n_equal > 1 ? `One of ${number(answer.n_equal)} equally ranked items` : null);
 
 /** Move the focus between cards with the arrow keys. */
 function moveFocus(event) {
