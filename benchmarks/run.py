@@ -29,9 +29,8 @@ import numpy as np
 from benchmarks.report import fill, machine
 from dlfh import DLFH, KDLFH
 from dlfh._factorization import paper
-from dlfh._factorization.label_rows import LabelRows
 from dlfh._factorization.likelihood import LatentFactorModel
-from dlfh._factorization.solver import factorize, random_start
+from dlfh._factorization.solver import LabelRows, factorize, random_start
 from dlfh._labels import LabelSets
 from dlfh._mathematics.classifiers import LOGISTIC, Classifiers, Fit
 from dlfh._parallel import Workers

@@ -8,9 +8,8 @@ from typing import Literal
 import numpy as np
 from hypothesis import strategies as st
 
-from dlfh._factorization.label_rows import LabelRows
 from dlfh._factorization.likelihood import LatentFactorModel
-from dlfh._factorization.solver import random_start
+from dlfh._factorization.solver import LabelRows, random_start
 from dlfh._labels import LabelSets
 from dlfh._mathematics.boosting import WeightedPairs
 

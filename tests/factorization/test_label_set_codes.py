@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from dlfh import DLFH, load
-from dlfh._factorization.label_rows import LabelRows
 from dlfh._factorization.likelihood import LatentFactorModel
-from dlfh._factorization.solver import log_likelihood
+from dlfh._factorization.solver import LabelRows, log_likelihood
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh.codes import hamming_distances, pad_to_words

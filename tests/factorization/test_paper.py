@@ -7,9 +7,8 @@ import pytest
 
 from dlfh import DLFH
 from dlfh._factorization import paper
-from dlfh._factorization.label_rows import LabelRows
 from dlfh._factorization.likelihood import LatentFactorModel
-from dlfh._factorization.solver import factorize, random_start
+from dlfh._factorization.solver import LabelRows, factorize, random_start
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh.codes import unpack

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from dlfh import DLFH
 from dlfh._factorization import partitioned
-from dlfh._factorization.label_rows import LabelRows
 from dlfh._factorization.partitioned import PartitionedLabels, _generators
+from dlfh._factorization.solver import LabelRows
 from dlfh._labels import LabelSets
 from dlfh._progress import progress
 from dlfh.blocks.base import ArrayBlocks

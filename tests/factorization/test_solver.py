@@ -11,9 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlfh._factorization.label_rows import Columns, LabelRows, update, update_shared
 from dlfh._factorization.likelihood import LatentFactorModel
-from dlfh._factorization.solver import factorize, log_likelihood, random_start
+from dlfh._factorization.solver import (
+    Columns,
+    LabelRows,
+    factorize,
+    log_likelihood,
+    random_start,
+    update,
+    update_shared,
+)
 from dlfh._kernels import ONE
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlfh import _kernels
-from dlfh._factorization.label_rows import Columns
+from dlfh._factorization.solver import Columns
 from dlfh.codes import as_words, by_word, pad_to_words, random_codes
 from tests.kernels import reference
 from tests.kernels.twins import assert_twins_agree

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from dlfh import DLFH, KDLFH, InputError, NotFittedError, _parallel
-from dlfh._factorization.label_rows import LabelRows
 from dlfh._factorization.observed_pairs import ObservedPairs
+from dlfh._factorization.solver import LabelRows
 from dlfh._labels import LabelSets
 from dlfh.codes import n_bytes, pack
 from dlfh.datasets import Paired, make_paired

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlfh._factorization import paper
-from dlfh._factorization.label_rows import LabelRows
+from dlfh._factorization.solver import LabelRows
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh.codes import pack, unpack

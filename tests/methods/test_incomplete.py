@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlfh import DLFH, KDLFH, InputError, load
-from dlfh._factorization.label_rows import LabelRows
 from dlfh._factorization.observed_pairs import ObservedPairs
-from dlfh._factorization.solver import Sample, factorize, log_likelihood
+from dlfh._factorization.solver import LabelRows, Sample, factorize, log_likelihood
 from dlfh._parallel import Workers
 from dlfh.codes import hamming_distances, pad_to_words
 from dlfh.datasets import Paired, make_paired

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlfh import InputError
-from dlfh._factorization.label_rows import LabelRows
+from dlfh._factorization.solver import LabelRows
 from dlfh._labels import LabelSets
 from dlfh._mathematics.rotation import signs
 from dlfh._parallel import Workers

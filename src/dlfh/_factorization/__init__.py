@@ -3,8 +3,7 @@
 ======================  =======================================================================================
 `paper`                 Algorithm 1 as printed, in plain NumPy; read this first, with the paper at hand
 `likelihood`            section 3.1, eq. (1): Theta, sigma, the log-likelihood, the bound of eq. (2)
-`solver`                section 3.2: Algorithm 1 and Theorem 1, for S from labels or from observed pairs
-`label_rows`            S from labels: eq. (3) to (6) for rows that stand for points or label sets
+`solver`                section 3.2: Algorithm 1 and Theorem 1; eq. (3) to (6) for S from labels
 `observed_pairs`        S from observed pairs: eq. (3) to (6) at a cost proportional to the observed entries
 `label_set_codes`       eq. (3) for new label sets, with the learned codes fixed
 `partitioned`           eq. (5) and (6) for label sets partitioned across workers

@@ -17,9 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dlfh._arrays import Array, Codes, Integers, Mask
-from dlfh._factorization.label_rows import Columns, LabelRows, update
 from dlfh._factorization.likelihood import LatentFactorModel
-from dlfh._factorization.solver import PairWeights, Sample, other_modalities, pair_weight
+from dlfh._factorization.solver import Columns, LabelRows, PairWeights, Sample, other_modalities, pair_weight, update
 from dlfh._labels import LabelSets, are_label_names
 from dlfh._parallel import Workers
 from dlfh.codes import n_bytes, pad_to_words, random_codes
@@ -39,10 +38,7 @@ _NEW_AT_ONCE = 256
 class LabelSetCodes:
     """Codes of label sets, with everything needed to learn the codes of new ones.
 
-    model: The likelihood by which the codes were learned.
-    sets: The label sets, without their points.
-    weights (modalities, modalities, n_sets): Weight of each set in the second modality when codes of the first are
-        learned.
+    weights (modalities, modalities, n_sets): Weight of each set of the second modality in learning the first.
     codes (n_sets, bytes): A single array if the modalities share one code.
     """
 
@@ -98,13 +94,8 @@ class LabelSetCodes:
         """Add points: return all label-set codes, and the label set of each new point.
 
         Existing codes do not change. New label sets are learned together, by exact steps against the old sets and each
-        other, weighted by their numbers of points. New labels are numbered after the existing ones.
-
-        labels: Labels of the new points, in the same form as those of the first.
-        pair_weights (modalities, modalities): As for `LabelRows`.
-        rng: Draws the initial codes of sets that share no label with any other.
-        likelihood, sample_size: Return the likelihood for all points, and the number of points sampled for an update
-            (None for all).
+        other, weighted by their numbers of points. New labels are numbered after the existing ones. Sets that share no
+        label with any other start from random codes.
         """
         names, number_of = extend_names(self.sets.names, self.sets.n_labels, labels)
         keys = [tuple(sorted(number_of[list(labels.labels_of(i))].tolist())) for i in range(labels.n_sets)]
@@ -128,7 +119,6 @@ class LabelSetCodes:
         return replace(extended, sets=sets, codes=codes), sets_of[labels.set_of_point]
 
     def _learn(self, new: Sequence[tuple[int, ...]], workers: Workers) -> list[Codes]:
-        """Learn the codes of new sets, each independently, against all known sets."""
         width = n_bytes(self.model.n_bits)
         if not new:
             return [np.empty((0, width), np.uint8) for _ in self.codes]
@@ -174,7 +164,6 @@ class LabelSetCodes:
         return tuple(np.ascontiguousarray(code[:, :width]) for code in codes)
 
     def _new_rows(self, sets: LabelSets) -> LabelRows:
-        """Return the rows of the sets that are not known yet."""
         new = np.arange(self.sets.n_sets, sets.n_sets)
         return LabelRows(sets, np.arange(len(new)), new, sets.counts[new])
 
@@ -196,10 +185,7 @@ class LabelSetCodes:
         return Columns.gather(rows, chosen, counts, [codes[b] for b in others])
 
     def _nearest(self, sets: LabelSets) -> tuple[Integers, Mask]:
-        """Return the known set with the largest Jaccard index for each new set, and whether they share a label.
-
-        Its code is the initial code of the new set.
-        """
+        """Return the known set with the largest Jaccard index for each new set, and whether they share a label."""
         n_old, rows, sizes = self.sets.n_sets, sets.rows(), np.diff(sets.starts)
         by_label, new, new_sizes = rows[:n_old].T.tocsr(), rows[n_old:], sizes[n_old:, None]
         nearest, shares = np.zeros(len(new_sizes), np.int64), np.zeros(len(new_sizes), bool)
@@ -211,7 +197,6 @@ class LabelSetCodes:
         return nearest, shares
 
     def _rows(self, labels: Any) -> list[list[Any]]:
-        """Return the labels of each point as a list."""
         if sp.issparse(labels) or (isinstance(labels, np.ndarray) and labels.ndim == 2):
             n_labels = self.sets.n_labels
             if self.sets.names is not None or labels.shape[1] != n_labels:
@@ -231,7 +216,6 @@ class LabelSetCodes:
         return tuple(sorted({self._label_numbers[label] for label in labels if label in self._label_numbers}))
 
     def _numbered(self, new: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
-        """Return the numbers of the known sets and of new ones, which follow them."""
         return self._set_numbers | {key: number for number, key in enumerate(new, self.sets.n_sets)}
 
     @cached_property
@@ -243,7 +227,6 @@ class LabelSetCodes:
         return {name: number for number, name in enumerate(self.sets.names or ())}
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return the configuration and the arrays to save."""
         config = {
             "names": None if self.sets.names is None else list(self.sets.names),
             "scale": float(self.model.scale),
@@ -281,13 +264,11 @@ class LabelSetCodes:
             raise ValueError("each label set must have one weight")
         if weights.min(initial=0) < 0 or weights.max(initial=0) >= 2**32:
             raise ValueError("label-set weights are out of range")
-        if len(codes) not in (1, n_modalities):
+        fits = [code.dtype == np.uint8 and code.shape == (n_sets, n_bytes(n_bits)) for code in codes]
+        if len(codes) not in (1, n_modalities) or not all(fits):
             raise ValueError("each label set must have one code")
-        for code in codes:
-            if code.dtype != np.uint8 or code.shape != (n_sets, n_bytes(n_bits)):
-                raise ValueError("each label set must have one code")
-            if (code[:, -1] & np.uint8((1 << -n_bits % 8) - 1)).any():
-                raise ValueError(f"label-set codes have more than {n_bits} bits")
+        if any((code[:, -1] & np.uint8((1 << -n_bits % 8) - 1)).any() for code in codes):
+            raise ValueError(f"label-set codes have more than {n_bits} bits")
         model = LatentFactorModel(n_bits, float(scale), "exact", float(similar_weight), float(bias))
         label_names = None if names is None else tuple(names)
         sets = LabelSets(label_names, n_labels, starts, labels, np.empty(0, np.int64), np.ones(n_sets, np.int64))
@@ -315,11 +296,7 @@ def check_label_lists(starts: Array, labels: Array, n_labels: int) -> None:
 def extend_names(
     names: tuple[Any, ...] | None, n_labels: int, labels: LabelSets
 ) -> tuple[tuple[Any, ...] | None, Integers]:
-    """Append the names of new labels to the existing ones.
-
-    Return all names (None for the columns of an indicator matrix), and the number of each label of ``labels``. With
-    ``n_labels = 0`` no labels exist yet.
-    """
+    """Append new names to the existing ones (none if ``n_labels`` is 0); return all, and the number of each label."""
     if n_labels and (names is None) != (labels.names is None):
         raise InputError(
             "labels must have the same form as in earlier calls: either always or never an indicator matrix"

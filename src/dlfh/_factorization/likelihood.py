@@ -49,8 +49,6 @@ class StepTables(NamedTuple):
 class LatentFactorModel:
     """The likelihood of eq. (1), and the rule for its maximisation.
 
-    n_bits: Code length, the paper's c.
-    scale: The paper's lambda.
     step: Flip a bit if the objective increases, or if the paper's lower bound does.
     similar_weight: Weight of a similar pair relative to a dissimilar pair.
     bias: Theta of codes that agree in half of their bits.
@@ -87,7 +85,6 @@ class LatentFactorModel:
 
     @functools.cached_property
     def tables(self) -> StepTables:
-        """The tables that decide whether a bit flips."""
         weights = np.array([1.0, self.similar_weight]) / max(1.0, self.similar_weight)
         if self.step == "exact":
             values, _ = self.tabulated
@@ -106,8 +103,7 @@ class LatentFactorModel:
         """The log-likelihoods that exact steps maximise, in fixed point, and their unit.
 
         Distances run from -1 to c + 1; the two extra entries cancel in every step. The unit is the smallest power of
-        two for which differences fit the kernels' arithmetic. Entries are within half a unit of the weighted
-        log-likelihood.
+        two for which differences fit the kernels' arithmetic. Entries are exact to half a unit.
         """
         values = self.log_likelihoods(np.arange(-1, self.n_bits + 2)) / max(1.0, self.similar_weight)
         largest = max(float(np.abs(values[:, :-2] - values[:, 2:]).max()), 2.0**-18)

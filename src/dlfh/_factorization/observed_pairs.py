@@ -30,8 +30,6 @@ class ObservedPairs:
 
     S (n, n): Stored entries are the observed ones, 1 for similar and 0 for dissimilar. Row i is point i in one
         modality, column j point j in a later modality.
-    present (n,): For each modality, the points that have it.
-    pair_weights (modalities, modalities): Weights of pairs, 1 by default.
     """
 
     S: Any
@@ -43,7 +41,39 @@ class ObservedPairs:
         cls, similarity: Any, n_points: int, present: tuple[Mask, ...] | None = None, pair_weights: PairWeights = None
     ) -> ObservedPairs:
         """Read S: a dense matrix with NaN for unobserved entries, or a sparse one whose stored entries are observed."""
-        return cls(_read(similarity, n_points), present, pair_weights)
+        given = similarity if sp.issparse(similarity) else np.asarray(similarity)
+        if given.shape != (n_points, n_points):
+            expected = f"similarity must have shape {(n_points, n_points)} (points x points)"
+            raise InputError(f"{expected}, got {given.shape}")
+        if sp.issparse(given):
+            matrix = sp.coo_array(checked_sparse(given, "similarity"))
+            values, rows, columns = matrix.data, matrix.coords[0], matrix.coords[1]
+        elif given.dtype.kind not in "fiub":
+            raise InputError(
+                f"similarity must hold 0 or 1 for observed pairs and NaN for all others, got type {given.dtype}"
+            )
+        else:
+            rows, columns = np.nonzero(~np.isnan(given))
+            values = given[rows, columns]
+        wrong = np.flatnonzero((values != 0) & (values != 1))
+        if len(wrong):
+            at = wrong[0]
+            raise InputError(
+                f"similarity must hold only 0 and 1 for observed pairs, found {values[at].item()!r} "
+                f"in row {rows[at]}, column {columns[at]}"
+            )
+        keys = rows.astype(np.int64) * n_points + columns
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        if len(keys) == 0:
+            raise InputError("similarity has no observed entry: it must hold at least one 0 or 1")
+        repeated = keys[1:][keys[1:] == keys[:-1]]
+        if len(repeated):
+            row, column = divmod(int(repeated[0]), n_points)
+            raise InputError(f"similarity has duplicate entries for row {row}, column {column}")
+        starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_points))])
+        S = sp.csr_array((values[order].astype(np.uint8), columns[order], starts), shape=(n_points, n_points))
+        return cls(S, present, pair_weights)
 
     @property
     def row_of_point(self) -> Integers:
@@ -96,14 +126,12 @@ class ObservedPairs:
         return sum(workers.map_blocks(update, len(self), workers.even_block(len(self), cost)))
 
     def _choose(self, modality: int, sample: Sample | None) -> Integers:
-        """Return all or sampled points that have a modality, in ascending order."""
         points = np.arange(len(self)) if self.present is None else np.flatnonzero(self.present[modality])
         if sample is None:
             return points
         return np.sort(points[sample.rng.choice(len(points), min(sample.size, len(points)), replace=False)])
 
     def _directed(self, a: int, b: int) -> sp.csr_array:
-        """Return S with modality a in the rows and b in the columns."""
         return self.S if a < b else self._transposed
 
     @functools.cached_property
@@ -126,44 +154,5 @@ def _with_entries(S: sp.csr_array, keep: Mask) -> sp.csr_array:
     return sp.csr_array((S.data[keep], S.indices[keep], n_kept[S.indptr]), shape=S.shape)
 
 
-def _read(similarity: Any, n_points: int) -> sp.csr_array:
-    """Return S as a CSR matrix of 0 and 1 whose stored entries are the observed ones."""
-    expected = f"similarity must have shape {(n_points, n_points)} (points x points)"
-    if sp.issparse(similarity):
-        if similarity.shape != (n_points, n_points):
-            raise InputError(f"{expected}, got {similarity.shape}")
-        matrix = sp.coo_array(checked_sparse(similarity, "similarity"))
-        values, rows, columns = matrix.data, matrix.coords[0], matrix.coords[1]
-    else:
-        dense = np.asarray(similarity)
-        if dense.shape != (n_points, n_points):
-            raise InputError(f"{expected}, got {dense.shape}")
-        if dense.dtype.kind not in "fiub":
-            raise InputError(
-                f"similarity must hold 0 or 1 for observed pairs and NaN for all others, got type {dense.dtype}"
-            )
-        rows, columns = np.nonzero(~np.isnan(dense))
-        values = dense[rows, columns]
-    wrong = np.flatnonzero((values != 0) & (values != 1))
-    if len(wrong):
-        at = wrong[0]
-        raise InputError(
-            f"similarity must hold only 0 and 1 for observed pairs, found {values[at].item()!r} "
-            f"in row {rows[at]}, column {columns[at]}"
-        )
-    keys = rows.astype(np.int64) * n_points + columns
-    order = np.argsort(keys, kind="stable")
-    keys = keys[order]
-    if len(keys) == 0:
-        raise InputError("similarity has no observed entry: it must hold at least one 0 or 1")
-    repeated = keys[1:][keys[1:] == keys[:-1]]
-    if len(repeated):
-        row, column = divmod(int(repeated[0]), n_points)
-        raise InputError(f"similarity has duplicate entries for row {row}, column {column}")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_points))])
-    return sp.csr_array((values[order].astype(np.uint8), columns[order], starts), shape=(n_points, n_points))
-
-
 def _pairs(S: sp.csr_array) -> tuple[Integers, npt.NDArray[np.int32], Codes]:
-    """Return the parts of a similarity matrix in the types that kernels take."""
     return S.indptr.astype(np.int64, copy=False), S.indices.astype(np.int32, copy=False), S.data

@@ -3,7 +3,7 @@
 Updating a row needs its own labels and the m sampled columns, but no other row. Label sets are therefore partitioned in
 their order, each part in the memory of a worker. The coordinating process knows the numbers of sets and points of each
 part, draws the columns, and broadcasts their labels and codes in each half-iteration. All draws and counts are those of
-`label_rows` and `solver`, in integers, so that the codes are bit for bit the same for any partition.
+`solver`, in integers, so that the codes are bit for bit the same for any partition.
 """
 
 from __future__ import annotations
@@ -20,9 +20,18 @@ import numpy as np
 
 from dlfh import _kernels
 from dlfh._arrays import Codes, Integers
-from dlfh._factorization.label_rows import Columns, LabelRows, count_similar, share_stride, update
 from dlfh._factorization.likelihood import LatentFactorModel
-from dlfh._factorization.solver import PairWeights, Sample, other_modalities, pair_weight
+from dlfh._factorization.solver import (
+    Columns,
+    LabelRows,
+    PairWeights,
+    Sample,
+    count_similar,
+    other_modalities,
+    pair_weight,
+    share_stride,
+    update,
+)
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh.blocks.base import BlockValues
@@ -43,12 +52,7 @@ _DRAWN_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class PartitionedLabels:
-    """Distinct label sets, partitioned in their order.
-
-    n_blocks: Number of blocks of points from which they come.
-    sizes, points: Numbers of label sets and of points in each part.
-    pair_weights (modalities, modalities): As for `LabelRows`.
-    """
+    """Distinct label sets of blocks of points, partitioned in order, with each part's numbers of sets and points."""
 
     parts: BlockValues
     n_blocks: int
@@ -176,8 +180,7 @@ def factorize_partitioned(
 ) -> PartitionedFactorization:
     """Learn codes by Algorithm 1 with sampled columns, from random codes, like `random_start` and `factorize`.
 
-    n_codes: Number of modalities, or 1 if they share one code.
-    sample: Its generator also draws the random codes.
+    The sample's generator also draws the random codes. ``n_codes`` is 1 if the modalities share one code.
     """
     draws = [list(_generators(sample.rng, parts.sizes, model.n_bits)) for _ in range(n_codes)]
     start = functools.partial(_Part.start, n_bits=model.n_bits)
@@ -260,7 +263,6 @@ def _merged(parts: list[LabelSets]) -> LabelSets:
 
 
 def _columns(picked: list[Picked]) -> Columns:
-    """Return the columns of all parts, modality by modality."""
     sets, weights, codes = zip(*(column for modality in zip(*picked, strict=True) for column in modality), strict=True)
     weight = np.concatenate(weights)
     lists = _kernels.invert_lists(*LabelSets.stacked(sets), np.arange(len(weight)), sets[0].n_labels)
@@ -268,7 +270,6 @@ def _columns(picked: list[Picked]) -> Columns:
 
 
 def _all_codes(parts: list[tuple[Codes, ...]]) -> tuple[Codes, ...]:
-    """Return the codes of a block's label sets, in order, as the parts are."""
     return tuple(np.concatenate(codes) for codes in zip(*parts, strict=True))
 
 

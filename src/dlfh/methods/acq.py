@@ -21,8 +21,7 @@ from dlfh.methods.parameter_types import NonNegative, NonNegativeInt
 class ACQ(Method):
     """Alternating co-quantization (Irie, Arai and Taniguchi, ICCV 2015).
 
-    Like CCA-ITQ, but with one rotation per modality. Given the points Px and Py in canonical directions, the method
-    minimises
+    Like CCA-ITQ, but with one rotation per modality. Given points Px and Py in canonical directions, it minimises
 
         ``J = |Bx - Px Rx|^2 + |By - Py Ry|^2 + coupling (|By - Px Rx|^2 + |Bx - Py Ry|^2)``
 
@@ -30,18 +29,15 @@ class ACQ(Method):
 
     Parameters
     ----------
-    n_bits : int, default 64
+    n_bits, n_jobs, verbose : as for `DLFH`
     coupling : float, default 1
         Weight of the other modality's codes, from 0 to 1. With 1 the training codes Bx and By are equal (hashed codes,
-        computed from one modality, still differ). With 0 the rotations are independent and the modalities are no
-        longer aligned.
+        computed from one modality, still differ). With 0 the rotations are independent, and alignment is lost.
     ridge : float, default 1e-4
         Added to the variances in CCA.
     max_iter : int, default 50
     random_state : int, numpy Generator or None
         Seed of the initial rotation, which both modalities share: different ones would undo the alignment by CCA.
-    n_jobs, verbose
-        As for `DLFH`.
 
     Attributes
     ----------
@@ -52,14 +48,6 @@ class ACQ(Method):
     -----
     The authors' code was not found. The objective is reconstructed from the paper, and the coupling weight is our
     addition. The method learns from pairs and ignores labels.
-
-    Examples
-    --------
-    >>> from dlfh.datasets import make_paired
-    >>> data = make_paired(n_points=300, random_state=0)
-    >>> model = ACQ(n_bits=16, random_state=0).fit(data.modalities)
-    >>> model.encode_unified(data.modalities).shape
-    (300, 2)
     """
 
     kind = "ACQ"

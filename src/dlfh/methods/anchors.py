@@ -22,12 +22,7 @@ _MEMORY = 2 << 30
 class AnchorFeatures:
     """Centred kernel values exp(-|x - z|^2 / (2 sigma)) of one modality at anchors z.
 
-    sigma is the mean squared distance of a training point to an anchor. Values are stored in single precision and
-    multiplied in double precision.
-
-    n_anchors: Number of anchors, or all training points if fewer.
-    modality: Name for error messages.
-    rng: Draws the anchors.
+    sigma is the mean squared distance of a training point to an anchor. Products are in double precision.
     """
 
     def __init__(self, features: Features, n_anchors: int, modality: str, rng: np.random.Generator) -> None:

@@ -61,8 +61,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         The names of the modalities, in the order of the dict given to `fit`.
     codes_ : dict of str to ndarray of uint8 (n, ceil(n_bits / 8))
         Codes of the training points, packed as by `numpy.packbits`: learned codes, or hashed codes for methods that
-        learn none (``info.protocols``). For data in blocks they may be blocks or Dask arrays, evaluated
-        when read.
+        learn none (``info.protocols``). For data in blocks they may be blocks or Dask arrays, evaluated when read.
     hash_functions_ : dict of str to HashFunction
     n_features_ : dict of str to int
     fit_seconds_ : float
@@ -116,6 +115,14 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from dlfh.datasets import make_paired
+        >>> from dlfh.methods import SCM  # or any other method
+        >>> data = make_paired(n_points=300, random_state=0)
+        >>> SCM(n_bits=16).fit(data.modalities, data.labels).codes_["text"].shape
+        (300, 2)
         """
         with self._fitting(modalities) as features:
             self._fit(features, labels)
@@ -123,10 +130,9 @@ class CrossModalHasher(Registered, Parameterized, ABC):
 
     @contextmanager
     def _fitting(self, modalities: Any) -> Iterator[dict[str, Any]]:
-        """Check parameters and modalities, yield the features for fitting, and set what every fitted model has.
+        """Check parameters and modalities, yield the features, and set what every fitted model has.
 
-        Features are Blocks for methods that take blocks, a single block if they are in memory, and arrays for the
-        others.
+        Methods that take blocks get Blocks, a single one for data in memory, and the others arrays.
         """
         self.check_parameters()
         resolve_n_jobs(self.n_jobs)
@@ -235,9 +241,8 @@ class CrossModalHasher(Registered, Parameterized, ABC):
 
         Parameters
         ----------
-        modality : str
-        features : array-like or sparse matrix of shape (n, features of that modality)
-            Or the result of `dlfh.blocks.open_blocks`, or a Dask array.
+        modality, features
+            As for `encode`.
 
         Returns
         -------
@@ -247,7 +252,6 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         return self._apply(self._function_of(modality), modality, features, real=True)
 
     def _apply(self, function: HashFunction, modality: str, features: Any, *, real: bool) -> Any:
-        """Return the codes or projections of points by a function of a modality."""
         blocks = as_blocks(features, f"modality {modality!r}")
         if blocks is None:
             matrix = check_features(features, modality, self.n_features_[modality])
@@ -430,8 +434,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
     def project_leave_one_out(self, modality: str, features: Any, codes: Codes) -> Singles | None:
         """Return leave-one-out projections of training points, each by a hash function fitted without that point.
 
-        A function that memorises its training points returns their learned codes; these values show how it treats new
-        points.
+        A function that memorises its training points returns their learned codes; these values are as for new points.
 
         Parameters
         ----------
@@ -453,9 +456,8 @@ class CrossModalHasher(Registered, Parameterized, ABC):
 
         Parameters
         ----------
-        modality : str
-        features : array-like or sparse matrix of shape (n, features of that modality)
-            Of the training points that the function was fitted to.
+        modality, features
+            As for `project_leave_one_out`.
         labels : ndarray of float32 (n, n_labels)
             1 for the labels that they have.
         """
@@ -474,6 +476,15 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         Returns
         -------
         ndarray of uint8, shape (n, ceil(n_bits / 8))
+
+        Examples
+        --------
+        >>> from dlfh.datasets import make_paired
+        >>> from dlfh.methods import CMFH
+        >>> data = make_paired(n_points=300, random_state=0)
+        >>> model = CMFH(n_bits=16, random_state=0).fit(data.modalities)
+        >>> bool((model.encode_unified(data.modalities) == model.codes_["text"]).mean() > 0.99)
+        True
         """
         self._check_fitted()
         if "unified" not in self.info.protocols:
@@ -487,12 +498,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         """Return the values whose signs are the unified code."""
         raise NotImplementedError
 
-    def _for_modality(self, modality: str, features: Any) -> tuple[HashFunction, Features]:
-        function = self._function_of(modality)
-        return function, check_features(features, modality, self.n_features_[modality])
-
     def _check_blocks(self, modality: str, features: Blocks) -> HashFunction:
-        """Return the hash function of a modality whose features in blocks must fit it."""
         function, n_features = self._function_of(modality), self.n_features_[modality]
         if features.ndim != 2 or features.shape[1] != n_features:
             raise InputError(
@@ -529,18 +535,16 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         write_model(folder, *self._to_parts(), overwrite=overwrite)
 
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return the configuration and arrays of the fitted model, as saved."""
         self._check_fitted()
         self.check_parameters()
         self._check_consistency()
+        functions = [self.hash_functions_[name] for name in self.modalities_]
         config = {
             "dlfh_version": __version__,
             "method": self._registry.kind_of(type(self)),
             "parameters": parameters_to_json(self, HashLearner._registry),
             "modalities": list(self.modalities_),
-            "hash_functions": [
-                HashFunction._registry.kind_of(type(self.hash_functions_[name])) for name in self.modalities_
-            ],
+            "hash_functions": [HashFunction._registry.kind_of(type(function)) for function in functions],
         }
         arrays = {f"codes/{name}": np.asarray(codes) for name, codes in self.codes_.items()}
         for name, hash_function in self.hash_functions_.items():
@@ -552,7 +556,6 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         return config | {"probabilities": about}, arrays
 
     def _restore(self, config: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Set the fitted attributes from a configuration and arrays."""
         names = config["modalities"]
         if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
             raise ValueError("its modalities are not a list of names")
@@ -579,10 +582,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
             self._label_model = LabelModel.from_parts(about, parts, self.n_features_, self.n_bits)
 
     def _fits(self, name: str, array: Array) -> bool:
-        """Return whether a saved array is valid for the fitted attribute of this name; by default, for a history.
-
-        Hash functions and numbers of features are restored before.
-        """
+        """Return whether a saved array is valid; hash functions and numbers of features are restored before."""
         return array.ndim in (1, 2)  # by iteration, or by iteration and bit
 
     def _check_consistency(self) -> None:
@@ -595,10 +595,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
 
 
 def hasher_from_parts(config: dict[str, Any], arrays: dict[str, Array]) -> CrossModalHasher:
-    """Return a fitted model from its saved configuration and arrays.
-
-    Invalid parts raise ModelError, or the error that reading a value of a wrong type raises.
-    """
+    """Return a fitted model; invalid parts raise ModelError, or what reading a value of a wrong type raises."""
     method = CrossModalHasher._registry.find(config.get("method"))
     model = method(**parameters_from_json(config["parameters"], HashLearner._registry))
     model.check_parameters()

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dlfh._arrays import Floats
-from dlfh._factorization.label_rows import LabelRows
+from dlfh._factorization.solver import LabelRows
 from dlfh._mathematics.ridge import solve_ridge
 from dlfh._mathematics.rotation import uncorrelated
 from dlfh._progress import progress
@@ -30,15 +30,13 @@ class BATCH(Method):
         + delta (feature_weight sum_m |U_m|^2 + label_weight |U|^2)``,  ``V'V = n I, V'1 = 0``,
 
     alternately over U, V and B. Under the constraints the objective is linear in B and in V, so each step is exact, the
-    objective never increases, and S (n x n) is never formed. Ridge regressions then predict the codes from each
-    modality's kernel features.
+    objective never increases, and S (n x n) is never formed. Ridge regressions then predict B from kernel features.
 
     Parameters
     ----------
-    n_bits : int, default 64
+    n_bits, random_state, n_jobs, verbose : as for `DLFH`
     feature_weight : float, default 0.05
-        The authors' eta_1 = eta_2. At their value the labels outweigh the features by far; on Wiki, 0 gives the same
-        codes.
+        The authors' eta_1 = eta_2. At this value the labels outweigh the features: on Wiki, 0 gives the same codes.
     label_weight : float, default 0.9
         The authors' eta_0.
     omega : float, default 0.01
@@ -58,8 +56,6 @@ class BATCH(Method):
         Ridge of the hash functions, the authors' xi.
     fit_intercept : bool, default False
         Whether hash functions have an intercept. The authors' have none.
-    random_state, n_jobs, verbose
-        As for `DLFH`.
 
     Attributes
     ----------
@@ -73,13 +69,6 @@ class BATCH(Method):
     by .6 of their length on Wiki, 64 bits), and fills missing directions with columns that violate the constraints.
     Here V comes from the SVD of the points' rows, and the constraints hold to rounding. If every point has one label,
     codes become constant within a class.
-
-    Examples
-    --------
-    >>> from dlfh.datasets import make_paired
-    >>> data = make_paired(n_points=300, random_state=0)
-    >>> BATCH(n_bits=16, random_state=0).fit(data.modalities, data.labels).codes_["text"].shape
-    (300, 2)
     """
 
     kind = "BATCH"
@@ -138,10 +127,9 @@ class BATCH(Method):
 
 
 class SharedCodes:
-    """B and V of rows that stand for points or label sets, and BATCH's updates.
+    """B and V of rows that stand for points (or label sets, without views), and BATCH's updates.
 
-    views: Features from which codes are learned; only if rows are points.
-    B, V (rows, c): Initial values. V need not satisfy the constraints.
+    The initial V need not satisfy the constraints.
     """
 
     def __init__(self, rows: LabelRows, views: list[AnchorFeatures], B: Floats, V: Floats, model: BATCH) -> None:

@@ -21,9 +21,7 @@ MAX_SETS_HERE = 1 << 17
 class BlockLabels:
     """The labels of points whose features are in blocks.
 
-    features: Features of the same points.
-    sets: The distinct label sets, with the points if labels are in memory. None if a cluster has too many to gather
-        them.
+    sets: The distinct label sets, with the points if labels are in memory; None if a cluster has too many to gather.
     labels: The labels, if they are not in memory.
     """
 

@@ -34,7 +34,7 @@ class CCAITQ(Method):
 
     Parameters
     ----------
-    n_bits : int, default 64
+    n_bits, n_jobs, verbose : as for `DLFH`
     rotation : {"both", "first"}, default "both"
         Learn R from the points of both modalities, or only of the first, as Gong's code does.
     ridge : float, default 1e-4
@@ -43,8 +43,6 @@ class CCAITQ(Method):
         Number of rotation steps.
     random_state : int, numpy Generator or None
         Seed of the initial rotation.
-    n_jobs, verbose
-        As for `DLFH`.
 
     Attributes
     ----------
@@ -58,15 +56,7 @@ class CCAITQ(Method):
     CCA has at most min(dx, dy) directions; with more bits, the rotation spreads them over all bits.
 
     Data in blocks is read twice: for the sums, and for the embedded points (8 bytes per bit), which stay in the memory
-    of a cluster's workers. A single process keeps up to 256 MB per modality; beyond that it reads the features again in
-    each step.
-
-    Examples
-    --------
-    >>> from dlfh.datasets import make_paired
-    >>> data = make_paired(n_points=300, random_state=0)
-    >>> CCAITQ(n_bits=16, random_state=0).fit(data.modalities).codes_["text"].shape
-    (300, 2)
+    of a cluster's workers. A single process keeps at most 256 MB per modality and recomputes larger ones in each step.
     """
 
     kind = "CCAITQ"

@@ -36,7 +36,7 @@ class CMFH(Method):
 
     Parameters
     ----------
-    n_bits : int, default 64
+    n_bits, random_state, n_jobs, verbose : as for `DLFH`
     modality_weight : float, default 0.5
         Weight of the first modality, the paper's lambda, between 0 and 1.
     mu : float, default 100
@@ -52,8 +52,6 @@ class CMFH(Method):
     max_iter : int, default 200
     tol : float, default 1e-6
         Stop when an iteration decreases the objective by less than this share; 0 for exactly ``max_iter`` iterations.
-    random_state, n_jobs, verbose
-        As for `DLFH`.
 
     Attributes
     ----------
@@ -64,16 +62,7 @@ class CMFH(Method):
     -----
     From the first iteration on, Y = X_1 B_1 + X_2 B_2. Every step therefore works on the Gram matrix of all features,
     at a cost that does not depend on the number of points, and B also gives one code from both modalities to new
-    points. The method learns from pairs and ignores labels. Data in blocks is read once for the sums and once for the
-    codes.
-
-    Examples
-    --------
-    >>> from dlfh.datasets import make_paired
-    >>> data = make_paired(n_points=300, random_state=0)
-    >>> model = CMFH(n_bits=16, random_state=0).fit(data.modalities)
-    >>> bool((model.encode_unified(data.modalities) == model.codes_["text"]).mean() > 0.99)
-    True
+    points. The method learns from pairs and ignores labels. Data in blocks is read twice: for the sums and the codes.
     """
 
     kind = "CMFH"
@@ -184,9 +173,8 @@ class _Factors:
             # The ridge is at least the rounding error, which exceeds gamma / mu for large or repeated features.
             self.whitening = [Whitening(gram, gamma / mu) for gram in self.grams]
         factor = 1 / mu**2 if model.updates == "code-as-is" else 1.0
-        self.W = [
-            factor * white.directions(white.whiten(XY)) for white, XY in zip(self.whitening, self.XY, strict=True)
-        ]
+        whitened = zip(self.whitening, self.XY, strict=True)
+        self.W = [factor * white.directions(white.whiten(XY)) for white, XY in whitened]
 
     def objective(self, model: CMFH) -> float:
         """Return the objective from X'X, X'Y and Y'Y."""

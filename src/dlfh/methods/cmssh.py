@@ -37,18 +37,15 @@ class CMSSH(Method):
 
     Parameters
     ----------
-    n_bits : int, default 64
+    n_bits, n_jobs, verbose : as for `DLFH`
     n_pairs : int, default 50000
         Number of sampled pairs, half of them similar.
     step : {"adaptive", "unit"}, default "adaptive"
         ``alpha = log((1 + r) / (1 - r)) / 2`` as in AdaBoost, or the paper's ``alpha = 1``.
     variance : float, default 0.99
-        Share of each modality's variance to keep. Principal directions are scaled to variance 1, since C depends on the
-        scale of the features.
+        Share of each modality's variance to keep. Principal directions get variance 1, since C depends on their scale.
     random_state : int, numpy Generator or None
         Seed for sampling pairs.
-    n_jobs, verbose
-        As for `DLFH`.
 
     Attributes
     ----------
@@ -63,13 +60,6 @@ class CMSSH(Method):
     inverted in the other, and the two cancel. On Wiki the first bit has r = .2, and codes learned with unit steps are
     near chance; hence the default. Directions repeat if the features have few of them. A bit that is no better than
     chance is learned again from newly sampled pairs, a few times at most.
-
-    Examples
-    --------
-    >>> from dlfh.datasets import make_paired
-    >>> data = make_paired(n_points=300, random_state=0)
-    >>> CMSSH(n_bits=16, random_state=0).fit(data.modalities, data.labels).codes_["text"].shape
-    (300, 2)
     """
 
     kind = "CMSSH"
@@ -195,8 +185,7 @@ _NO_GAIN = 1e-12
 def best_cut(values: Floats, gains: Floats) -> tuple[float, float]:
     """Return the offset that maximises ``sum_i gains_i sgn(values_i + offset)``, and the sum.
 
-    A cut lies halfway between two different values, so that equal values stay together and neither side is empty. If
-    all values are equal, all get -1.
+    A cut lies halfway between two different values, so that neither side is empty. If all are equal, all get -1.
     """
     order = np.argsort(values, kind="stable")
     ordered = values[order]

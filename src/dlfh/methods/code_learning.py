@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dlfh._arrays import Codes, Integers
-from dlfh._factorization.label_rows import LabelRows
 from dlfh._factorization.label_set_codes import LabelSetCodes
 from dlfh._factorization.likelihood import LatentFactorModel
 from dlfh._factorization.observed_pairs import ObservedPairs
 from dlfh._factorization.partitioned import PartitionedFactorization, PartitionedLabels, factorize_partitioned
-from dlfh._factorization.solver import Factorization, Sample, factorize, random_start
+from dlfh._factorization.solver import Factorization, LabelRows, Sample, factorize, random_start
 from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import BlockTargets
 from dlfh._parallel import Workers
@@ -44,10 +43,7 @@ LearnedPoints = tuple[
 
 
 class CodeLearning:
-    """Learns the codes of one model's training points.
-
-    model: The model whose parameters apply.
-    """
+    """Learns the codes of one model's training points."""
 
     def __init__(self, model: DLFH, modalities: tuple[str, ...]) -> None:
         self.model = model
@@ -108,10 +104,7 @@ class CodeLearning:
     def learn_in_parts(
         self, labels: Blocks, rng: np.random.Generator, bar: Bar
     ) -> tuple[PartitionedFactorization, BlockValues]:
-        """Learn the codes of more label sets than one process should hold; return them, and each block's label sets.
-
-        labels (n, n_labels): Indicator matrix.
-        """
+        """Learn the codes of more label sets than one process should hold; return them, and each block's label sets."""
         if self.model.solver == "full" or self.model.track_objective:
             raise InputError(
                 "labels has too many distinct label sets to compare every pair: "

@@ -39,12 +39,11 @@ class CRH(Method):
     Every term is a difference of convex functions: ``[1 - |z|]+ = max(1, |z|) - |z|`` and ``tau = tau1 - tau2`` with
     ``tau2 = d^2/2 - a t^2/2``. A round of the concave-convex procedure replaces the subtracted functions by their
     tangents and minimises the convex remainder, alternately for wx and wy, so the objective never increases. Between
-    bits the pairs are boosted: the weights of correctly classified pairs are multiplied by e / (1 - e), where e is the
-    bit's error.
+    bits the pairs are boosted: weights of correctly classified pairs are multiplied by e / (1 - e), e the bit's error.
 
     Parameters
     ----------
-    n_bits : int, default 64
+    n_bits, n_jobs, verbose : as for `DLFH`
     gamma : float, default 1000
         Weight of the pairs.
     ridge : float, default 0.01
@@ -64,8 +63,6 @@ class CRH(Method):
         Stop when a round changes wx and wy by less than this share.
     random_state : int, numpy Generator or None
         Seed of the pairs and of the random starting points.
-    n_jobs, verbose
-        As for `DLFH`.
 
     Attributes
     ----------
@@ -78,15 +75,8 @@ class CRH(Method):
     choices are ours. The first two terms use the points of the sampled pairs. L-BFGS, in coordinates with the curvature
     of the pairs, replaces random subgradient steps, so that only the pairs and the starting points are random. Rounds
     end by the change of the weights: if similar pairs agree little, the weights, and with them all changes of the
-    objective, are small relative to its value. A bit that is no better than chance is learned again from newly sampled
-    pairs, a few times at most.
-
-    Examples
-    --------
-    >>> from dlfh.datasets import make_paired
-    >>> data = make_paired(n_points=300, random_state=0)
-    >>> CRH(n_bits=8, random_state=0).fit(data.modalities, data.labels).codes_["text"].shape
-    (300, 1)
+    objective, are small relative to its value. A bit no better than chance is learned again, a few times at most, from
+    newly sampled pairs.
     """
 
     kind = "CRH"
@@ -135,8 +125,7 @@ class CRH(Method):
                 white.whiten(view.take(rows).T / scale).T
                 for view, rows, scale, white in zip((x, y), pairs.rows, scales, whitening, strict=True)
             ]
-            problem = BitProblem(pairs, points, penalties, gamma, tau)
-            return _Learner(pairs, problem, int(self.n_restarts), int(self.max_iter), float(self.tol), rng)
+            return _Learner(pairs, BitProblem(pairs, points, penalties, gamma, tau), self, rng)
 
         # Tens of thousands of small steps: more threads would mostly wait for each other.
         with blas_threads(1), progress(self.verbose) as bar:
@@ -237,10 +226,7 @@ class BitProblem:
         return value_and_gradient
 
     def descend(self, start: Sequence[Floats], max_iter: int, tol: float) -> tuple[tuple[Floats, Floats], Floats]:
-        """Run rounds of the concave-convex procedure; return the weights and the objective (max_iter + 1,).
-
-        The objective at the start and after each round never increases; the last value is repeated.
-        """
+        """Run rounds of the concave-convex procedure; return the weights and the objective, its last value repeated."""
         weights = list(start)
         history = [self.objective(weights)]
         for _ in range(max_iter):
@@ -275,13 +261,12 @@ class _Learner:
 
     pairs: WeightedPairs
     problem: BitProblem
-    n_restarts: int
-    max_iter: int
-    tol: float
+    model: CRH
     rng: np.random.Generator
 
     def learn(self) -> tuple[_Bit, Mask]:
-        found = [self.problem.descend(start, self.max_iter, self.tol) for start in self._starts()]
+        max_iter, tol = int(self.model.max_iter), float(self.model.tol)
+        found = [self.problem.descend(start, max_iter, tol) for start in self._starts()]
         bit = min(found, key=lambda bit: float(bit[1][-1]))
         bits = [points @ u > 0 for points, u in zip(self.problem.points, bit[0], strict=True)]
         return bit, self.pairs.correct(*bits)
@@ -289,7 +274,7 @@ class _Learner:
     def _starts(self) -> Iterator[tuple[Floats, Floats]]:
         """Yield starting points, each scaled to the length with the lowest objective."""
         x, y = self.problem.points
-        for number in range(self.n_restarts):
+        for number in range(int(self.model.n_restarts)):
             if number == 0:
                 u, v, _ = top_pair(self.pairs.cross(x, y))
             else:

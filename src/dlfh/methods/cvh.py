@@ -34,13 +34,11 @@ class CVH(Method):
 
     Parameters
     ----------
-    n_bits : int, default 64
+    n_bits, n_jobs, verbose : as for `DLFH`
     similarity : {"pairs", "labels"}, default "pairs"
         Whether W comes from the pairing, as in every published comparison, or from the labels.
     ridge : float, default 1e-4
         Added to the diagonal of each view's X'X.
-    n_jobs, verbose
-        As for `DLFH`.
 
     Notes
     -----
@@ -49,13 +47,6 @@ class CVH(Method):
     the sum over views, so a direction can concentrate on the view that predicts the labels best. The number of
     directions is at most the number of features of the smallest view and, with labels, the number of labels; further
     bits are constant. The method is deterministic. Data in blocks is read once, and twice with labels.
-
-    Examples
-    --------
-    >>> from dlfh.datasets import make_paired
-    >>> data = make_paired(n_points=300, random_state=0)
-    >>> CVH(n_bits=16).fit(data.modalities).codes_["text"].shape
-    (300, 2)
     """
 
     kind = "CVH"

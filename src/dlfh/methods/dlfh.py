@@ -9,9 +9,9 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from dlfh._arrays import Array, Codes, Integers, Mask, Singles
-from dlfh._factorization.label_rows import LabelRows
 from dlfh._factorization.label_set_codes import LabelSetCodes
 from dlfh._factorization.observed_pairs import ObservedPairs
+from dlfh._factorization.solver import LabelRows
 from dlfh._labels import LabelSets
 from dlfh._mathematics.moments import Moments
 from dlfh._mathematics.targets import BlockTargets, LabelledTargets, RealTargets, Targets
@@ -20,7 +20,7 @@ from dlfh._persistence.model_folder import with_prefix
 from dlfh._persistence.registry import parameters_from_json, values_to_json
 from dlfh._probabilities.fit import LabelFit
 from dlfh._progress import progress
-from dlfh._validation import Features, check_random_state
+from dlfh._validation import Features, check_features, check_random_state
 from dlfh.blocks.base import Blocks
 from dlfh.blocks.opening import align, in_one_block
 from dlfh.errors import InputError
@@ -38,8 +38,7 @@ class DLFH(Method):
     """Discrete latent factor model for cross-modal hashing (Jiang and Li, 2019).
 
     Codes are learned from labels alone, directly in the discrete domain: points that share a label get codes at a small
-    Hamming distance across modalities. Hash functions then predict the codes from each modality's features, for points
-    that were not in the training set.
+    Hamming distance across modalities. Hash functions then predict the codes of new points from each modality.
 
     Parameters
     ----------
@@ -79,15 +78,12 @@ class DLFH(Method):
     shared_code : bool, default False
         Learn one code for all modalities of a point instead of one for each.
     pair_weights : dict of (str, str) to int, optional
-        Weights of the similarities across two modalities, whole numbers of at least 0; 1 for pairs that are not named.
-        For three modalities or more.
+        For three modalities or more: weights of the similarities across two, whole numbers of at least 0, default 1.
     self_training : int, default 0
-        Rounds in which hash functions also learn from the points without labels, using the codes that their modalities
-        agree on.
+        Rounds in which hash functions also learn from points without labels, by the codes their modalities agree on.
     keep_sums : bool, default False
-        Keep the sufficient statistics of the hash functions, so that `partial_fit` can add points. They take
-        8 d (d + n_bits) bytes for each modality of d features (of d bases, for kernel functions), in memory and in
-        files.
+        Keep the sufficient statistics of the hash functions, so that `partial_fit` can add points. For each modality
+        of d features (d bases, for kernel functions) they take 8 d (d + n_bits) bytes, in memory and in files.
     early_stopping : bool, default False
         Stop the stochastic solver after an iteration that changes no bit.
     track_objective : bool, default False
@@ -101,9 +97,7 @@ class DLFH(Method):
 
     Attributes
     ----------
-    codes_ : dict of str to ndarray of uint8 (n, ceil(n_bits / 8))
-        Learned codes of the training points, packed as by `numpy.packbits`.
-    hash_functions_ : dict of str to HashFunction
+    modalities_, codes_, hash_functions_, n_features_, fit_seconds_ : as for `CrossModalHasher`
     objective_ : ndarray of float64 (n_iter_ + 1,)
         The log-likelihood by iteration; empty unless ``track_objective``.
     flips_ : ndarray of int64 (n_iter_,)
@@ -113,8 +107,6 @@ class DLFH(Method):
         Sufficient statistics of the hash functions by modality, with ``keep_sums``; otherwise empty.
     chosen_ : dict of str to HashLearner
         The learner that ``hash_function="auto"`` selected, by modality; empty otherwise.
-    modalities_, n_features_, fit_seconds_
-        See `CrossModalHasher`.
 
     Examples
     --------
@@ -166,8 +158,7 @@ class DLFH(Method):
     def paper(cls, n_bits: int = 64, **changes: Any) -> Self:
         """Return the model in the paper's setting, section 4, with ``changes`` applied.
 
-        One random code per point, 30 iterations, m = c sampled columns, lambda = 8; linear hash functions without an
-        intercept, gamma = 1e-6.
+        One random code per point, T = 30, m = c, lambda = 8; linear functions without an intercept, gamma = 1e-6.
 
         Parameters
         ----------
@@ -185,16 +176,8 @@ class DLFH(Method):
 
     @staticmethod
     def _paper_codes(n_bits: int) -> dict[str, Any]:
-        """Return the paper's setting for learning codes."""
-        return {
-            "scale": 8.0,
-            "max_iter": 30,
-            "sample_size": n_bits,
-            "solver": "stochastic",
-            "step": "bound",
-            "balance": False,
-            "init": "random",
-        }
+        solver = {"solver": "stochastic", "max_iter": 30, "sample_size": n_bits, "step": "bound"}
+        return {"scale": 8.0, "balance": False, "init": "random", **solver}
 
     @property
     def n_iter_(self) -> int:
@@ -231,8 +214,8 @@ class DLFH(Method):
             an empty label set, which are dissimilar to all.
         similarity : matrix (n, n), optional
             Similarities of single pairs instead of labels: 1 if point i in a modality is similar to point j in a later
-            one, 0 if not. Dense, with NaN for unobserved pairs, or sparse, with stored entries observed, including
-            zeros. It need not be symmetric.
+            one, 0 if not; not necessarily symmetric. Dense, with NaN for unobserved pairs, or sparse, with all stored
+            entries observed, including zeros.
 
         Returns
         -------
@@ -347,7 +330,8 @@ class DLFH(Method):
         return dict(zip(self.modalities_, codes, strict=True)), known
 
     def project_leave_one_out(self, modality: str, features: Any, codes: Codes) -> Singles | None:
-        function, matrix = self._for_modality(modality, features)
+        function = self._function_of(modality)
+        matrix = check_features(features, modality, self.n_features_[modality])
         if self.self_training:
             return None  # also fitted to guessed codes
         learner = self.chosen_.get(modality) or self._learners(self.modalities_)[modality]
@@ -356,7 +340,8 @@ class DLFH(Method):
             return learner.leave_one_out(function, matrix, targets)
 
     def label_probabilities_leave_one_out(self, modality: str, features: Any, labels: Singles) -> Singles | None:
-        _, matrix = self._for_modality(modality, features)
+        self._function_of(modality)
+        matrix = check_features(features, modality, self.n_features_[modality])
         learner = (self.chosen_.get(modality) or self._learners(self.modalities_)[modality]).label_learner()
         if self.self_training or self.label_model_ is None or learner is None:
             return None
@@ -410,7 +395,6 @@ class DLFH(Method):
         return self
 
     def _add_points(self, features: dict[str, Features], labels: LabelSets, label_codes: LabelSetCodes) -> None:
-        """Learn from new points; the model changes only on success."""
         names, n_before = self.modalities_, len(self.codes_[self.modalities_[0]])
         rng = self._generator(n_before)
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
@@ -466,7 +450,6 @@ class DLFH(Method):
         self.sums_ = sums_from_parts(config["sums"], arrays, self.hash_functions_, learners, n_labels)
 
     def _learners(self, modalities: tuple[str, ...]) -> dict[str, HashLearner]:
-        """Return the learner of each modality, with its parameters checked."""
         choices = self.hash_function
         if not isinstance(choices, dict):
             choices = dict.fromkeys(modalities, choices)

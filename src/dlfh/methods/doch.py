@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from dlfh import _kernels
 from dlfh._arrays import Floats, Integers
-from dlfh._factorization.label_rows import LabelRows
+from dlfh._factorization.solver import LabelRows
 from dlfh._parallel import Workers
 from dlfh.codes import unpack
 from dlfh.methods.method import MethodInfo
@@ -34,8 +34,8 @@ class DOCH(OnlineHasher):
     """Discrete online cross-modal hashing (Zhan, Wang, Sun, Wu, Luo and Xu, Pattern Recognition 2022).
 
     Data arrives in chunks, and learned codes never change. The codes B (n x c) of a new chunk, shared by all
-    modalities, explain the similarities S (1 for points that share a label) to anchors with codes A, and predict the
-    labels L. They maximise
+    modalities, explain the similarities S (1 if points share a label) to anchors with codes A, and the labels L, by
+    maximising
 
         ``sum_ij [S_ij Theta_ij - log(1 + exp(Theta_ij))] - theta |L - B P|^2``,  ``Theta = scale B A'``,
 
@@ -45,7 +45,7 @@ class DOCH(OnlineHasher):
 
     Parameters
     ----------
-    n_bits : int, default 64
+    n_bits, random_state, n_jobs, verbose : as for `DLFH`
     scale : float or "auto", default "auto"
         How sharply the probability of similarity depends on Hamming distance. "auto" is the authors' value for the code
         length, from .45 for 8 bits to .10 for 128.
@@ -70,8 +70,6 @@ class DOCH(OnlineHasher):
         Ridge of the hash functions, at least the rounding error. "auto" as for `LinearRidge`.
     fit_intercept : bool, default False
         Whether hash functions have an intercept. The authors' have none, and do not centre the features.
-    random_state, n_jobs, verbose
-        As for `DLFH`.
 
     Attributes
     ----------
@@ -84,13 +82,6 @@ class DOCH(OnlineHasher):
     Their code draws the same positions in all chunks and fails if one is shorter; here each chunk has its own draw. New
     points are compared with old points only, so codes learned in several chunks are worse than those learned in one. A
     point without labels is dissimilar to all anchors.
-
-    Examples
-    --------
-    >>> from dlfh.datasets import make_paired
-    >>> data = make_paired(n_points=300, random_state=0)
-    >>> DOCH(n_bits=16, random_state=0).fit(data.modalities, data.labels).codes_["text"].shape
-    (300, 2)
     """
 
     kind = "DOCH"
@@ -141,7 +132,6 @@ class DOCH(OnlineHasher):
         return float(np.interp(np.log2(int(self.n_bits)), np.log2([*_SCALES]), [*_SCALES.values()]))
 
     def _draw_old(self, past: Stream, rng: np.random.Generator) -> Integers:
-        """Draw the numbers of old points that serve as anchors."""
         if not self.per_chunk:
             return _draw(past.n_points, int(self.n_anchors), rng)
         bounds = zip(past.starts[:-1], past.starts[1:], strict=True)

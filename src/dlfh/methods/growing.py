@@ -40,9 +40,7 @@ def add_points(
 ) -> tuple[dict[str, HashFunction], dict[str, HashFunction], dict[str, Moments]]:
     """Return the hash functions and the label scores of all points so far and new ones, and their sums.
 
-    functions: Functions whose feature maps apply.
-    learners: Summed learners.
-    sums: Sums of the points so far; empty if there are none.
+    functions, sums: Of the points so far, if any; the feature maps of the functions apply.
     features, targets: Of the new points; the targets are codes and labels.
     """
     total: dict[str, Moments] = {}

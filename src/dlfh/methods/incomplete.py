@@ -1,7 +1,6 @@
 """Incomplete data: points that lack a modality or labels, and similarities of single pairs.
 
-Codes are learned for the points whose similarities are known, and each modality's hash function is fitted to the points
-that have the modality.
+Codes are learned for points with known similarities; a modality's hash function is fitted to the points that have it.
 """
 
 from __future__ import annotations
@@ -92,9 +91,8 @@ class IncompleteData:
     ) -> tuple[dict[str, HashFunction], dict[str, Codes], PendingLabels]:
         """Return a hash function for each modality, the code of every point in each, and label probabilities.
 
-        Known points have their learned codes. The others have hashed codes or, in a modality that they lack, the sign
-        of the sum of their other modalities' projections; in ``self_training`` rounds, functions are also fitted to
-        these guesses.
+        Known points have their learned codes. The others have hashed codes or, in a modality that they lack, guesses:
+        the signs of their projections' sum, to which functions are also fitted in ``self_training`` rounds.
         """
         functions, label_model = self._fit_functions(learned, learners, context, None)
         if not len(self.unknown):
@@ -109,7 +107,6 @@ class IncompleteData:
     def _fit_functions(
         self, learned: Factorization, learners: dict[str, HashLearner], context: FitContext, guessed: Codes | None
     ) -> tuple[dict[str, HashFunction], PendingLabels]:
-        """Return each modality's function, fitted to the points that have it, including those with guessed codes."""
         functions: dict[str, HashFunction] = {}
         fits = LabelFit(learned.n_bits, context)
         for index, (name, matrix) in enumerate(context.bar.track(self.features.items(), "hash functions")):
@@ -139,7 +136,6 @@ class IncompleteData:
     def _codes(
         self, learned: Factorization, functions: dict[str, HashFunction], guessed: Codes, context: FitContext
     ) -> dict[str, Codes]:
-        """Return every point's code in every modality: learned, hashed, or guessed from other modalities."""
         codes = {}
         for index, (name, matrix) in enumerate(self.features.items()):
             codes[name] = np.empty((self.n_points, guessed.shape[1]), np.uint8)
@@ -149,7 +145,6 @@ class IncompleteData:
         return codes
 
     def _having(self, index: int, points: Integers) -> Integers:
-        """Return the positions in ``points`` of those that have a modality."""
         return np.arange(len(points)) if self.masks is None else np.flatnonzero(self.masks[index][points])
 
     def _take(self, name: str, points: Integers) -> Features:

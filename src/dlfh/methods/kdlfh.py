@@ -20,10 +20,8 @@ class KDLFH(DLFH):
 
     Parameters
     ----------
-    n_bits, scale, max_iter, sample_size, solver, step, balance, init, shared_code
-        How codes are learned: see `DLFH`.
-    pair_weights, self_training, early_stopping, track_objective, random_state, n_jobs, verbose
-        See `DLFH`.
+    n_bits, scale, max_iter, sample_size, solver, step, balance, init, shared_code : as for `DLFH`
+    pair_weights, self_training, early_stopping, track_objective, random_state, n_jobs, verbose : as for `DLFH`
     n_bases : int, default 500
         Number of kernel bases.
     bases : {"random", "kmeans"}, default "random"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dlfh._arrays import Floats
-from dlfh._factorization.label_rows import LabelRows
+from dlfh._factorization.solver import LabelRows
 from dlfh._mathematics.ridge import solve_ridge
 from dlfh._mathematics.rotation import closest_rotation, random_rotation, uncorrelated
 from dlfh._parallel import Workers
@@ -32,25 +32,16 @@ class LEMON(OnlineHasher):
 
     Parameters
     ----------
-    n_bits : int, default 64
+    n_bits, random_state, n_jobs, verbose : as for `DLFH`
     alpha, beta : float, default 1e4
         Weights of the similarities and of the labels.
     gamma : float, default 0.1
     max_iter : int, default 5
         Number of rounds per chunk.
-    chunk_size : int, optional
-        Number of points that `fit` learns from at a time; the last chunk also takes the remainder. Default: all points.
-        (The authors: 2,000.) `partial_fit` learns from the given points at once.
-    init : {"random", "labels"}, default "random"
-        Start a chunk from one random code per point, like the authors, or per distinct label set. In the latter case
-        points with equal labels stay together, and the cost depends on the number of label sets.
+    chunk_size, init, fit_intercept : as for `DOCH`
     ridge : float or "auto", default 1
         Ridge of the hash functions, the authors' xi, in absolute terms: the scale of the features matters. "auto" as
         for `LinearRidge`.
-    fit_intercept : bool, default False
-        Whether hash functions have an intercept. The authors' have none, and do not centre the features.
-    random_state, n_jobs, verbose
-        As for `DLFH`.
 
     Attributes
     ----------
@@ -63,13 +54,6 @@ class LEMON(OnlineHasher):
     Their code computes V from eigenvectors of a matrix of squares, which leaves it correlated; here it comes from the
     SVD of the points' rows. Constants in S have no effect on a balanced V and are omitted. A label that first appears
     in a later chunk does not change earlier results. The order of the chunks matters, since old codes do not change.
-
-    Examples
-    --------
-    >>> from dlfh.datasets import make_paired
-    >>> data = make_paired(n_points=300, random_state=0)
-    >>> LEMON(n_bits=16, random_state=0).fit(data.modalities, data.labels).codes_["text"].shape
-    (300, 2)
     """
 
     kind = "LEMON"
@@ -102,10 +86,7 @@ class LEMON(OnlineHasher):
 
 
 class EmbeddedChunk:
-    """B, V, P and R of one chunk, and LEMON's updates.
-
-    V need not satisfy the constraints at the start.
-    """
+    """B, V, P and R of one chunk, and LEMON's updates; V need not satisfy the constraints at the start."""
 
     def __init__(self, chunk: LabelRows, past: Stream, B: Floats, V: Floats, R: Floats, model: LEMON) -> None:
         self.chunk, self.past, self.model = chunk, past.sums, model

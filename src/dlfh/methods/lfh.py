@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -34,8 +33,7 @@ class LFH(Method):
 
         ``L = sum_(i != j) [s_ij Theta_ij - log(1 + exp(Theta_ij))] - |U|^2 / (2 beta)``
 
-    row by row. With all other rows fixed, L has a quadratic lower bound that is tight at U_i, and U_i moves to its
-    maximum:
+    row by row. With other rows fixed, U_i moves to the maximum of a quadratic lower bound of L that is tight at U_i:
 
         ``U_i += H^-1 g``,  ``g = sum_j (s_ij - sigma(Theta_ij)) U_j - U_i / beta``,
         ``H = sum_j U_j'U_j / 8 + I / beta``,
@@ -45,7 +43,7 @@ class LFH(Method):
 
     Parameters
     ----------
-    n_bits : int, default 64
+    n_bits, n_jobs, verbose : as for `DLFH`
     beta : float, default 30
         Variance of the prior of the factors.
     ridge : float or "auto", default 1
@@ -53,8 +51,7 @@ class LFH(Method):
     max_iter : int, default 50
         Maximum number of sweeps.
     tol : float, default 0.001
-        Stop when a sweep changes L by less than this share. The stochastic solver estimates L from a fixed sample of
-        about a million pairs.
+        Stop when a sweep changes L by less than this share, estimated from about a million fixed pairs if stochastic.
     solver : {"stochastic", "full"}, default "stochastic"
         "stochastic" samples points J for each sweep. Points outside J are updated against J only, with one common H;
         points in J against all points. "full" updates every point against all points, in n / |J| times the time.
@@ -68,8 +65,6 @@ class LFH(Method):
         Whether to compute L at the start and after each sweep, in ``objective_``, with n^2 c operations each time.
     random_state : int, numpy Generator or None
         Seed of the initial factors, which are standard normal, and of J.
-    n_jobs, verbose
-        As for `DLFH`.
 
     Attributes
     ----------
@@ -82,8 +77,8 @@ class LFH(Method):
     Notes
     -----
     The authors' code was not found. The formulas are the paper's, as restated by others; beta, ridge and the initial
-    factors are unverified. The pair of a point with itself is excluded: its Theta is quadratic in U_i, and steps would
-    not be monotone.
+    factors are unverified. Pairs of a point with itself are excluded: their Theta is quadratic, and steps would not be
+    monotone.
 
     The stochastic solver does not increase L steadily. With few bits, and therefore few points in J, factors grow in
     directions that J does not contain, and rounding errors are amplified. Unlike DLFH, a seed determines the codes only
@@ -150,7 +145,6 @@ class LFH(Method):
         self.codes_ = {name: codes.copy() for name in features}
 
     def _ascend(self, factors: Factors, rng: np.random.Generator, bar: Bar) -> None:
-        """Sweep until L converges; set ``objective_`` and ``changes_``."""
         points = np.arange(len(factors.U))
         full = self.solver == "full"
         n_sampled = min(int(self.sample_size or self.n_bits), len(points))
@@ -188,11 +182,7 @@ _MONITORED_ROWS, _MONITORED_COLUMNS = 64, 16384
 
 
 class Factors:
-    """Factors U of points that share a label with probability sigma(U U' / 2), and their updates.
-
-    U (n, c): Initial factors, updated in place.
-    beta: Variance of the prior.
-    """
+    """Factors U of points that share a label with probability sigma(U U' / 2), updated in place."""
 
     def __init__(self, labels: LabelSets, U: Floats, beta: float) -> None:
         self.labels, self.U, self.beta = labels, U, beta
@@ -202,12 +192,9 @@ class Factors:
         return self.labels.similar(self.labels.set_of_point[points], self.labels.set_of_point[::step])
 
     def log_posterior(self, points: Integers, step: int = 1, dtype: npt.DTypeLike = np.float64) -> float:
-        """Return L, extrapolated from the pairs of the given points with every ``step``-th point.
-
-        Terms are computed in ``dtype`` and summed in double precision.
-        """
+        """Return L from the given points and every ``step``-th point; terms have ``dtype``, sums double precision."""
         total, others = 0.0, self.U[::step]
-        for block in _blocks(points, _BLOCK):
+        for block in _blocks(points):
             # s Theta - log(1 + exp(Theta)) is -log(1 + exp(-Theta)) where s = 1.
             signs, half = 1 - 2 * self.similar(block, step).astype(np.int8), (self.U[block] / 2).astype(dtype)
             for start in range(0, len(others), _ROWS):
@@ -244,7 +231,7 @@ class Factors:
 
     def sweep(self) -> None:
         """Update all points in turn, each against all others."""
-        for block in _blocks(np.arange(len(self.U)), _BLOCK):
+        for block in _blocks(np.arange(len(self.U))):
             self._update_each(block, self.similar(block))
 
     def sample_sweep(self, sample: Integers) -> None:
@@ -289,6 +276,5 @@ def _sigma_of_half(products: Floats) -> Floats:
     return products
 
 
-def _blocks(points: Integers, size: int) -> Iterator[Integers]:
-    for start in range(0, len(points), size):
-        yield points[start : start + size]
+def _blocks(points: Integers) -> list[Integers]:
+    return np.split(points, range(_BLOCK, len(points), _BLOCK))

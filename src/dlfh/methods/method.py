@@ -27,8 +27,7 @@ class MethodInfo:
     title: Full name.
     paper: Authors, venue and year of the publication.
     supervised: Whether it learns from labels. Other methods learn from pairs and ignore labels.
-    discrete: Whether codes are learned as bits, as classified by the DLFH paper, or as real numbers whose signs are
-        taken at the end.
+    discrete: Whether codes are learned as bits, as classified by the DLFH paper, or as signs of real numbers.
     complexity: Training time, for n points, d features, c bits and method-specific quantities.
     protocols: Codes that a database can have: "learned" (training points, by training), "hashed" (any points, by the
         hash function of one modality), "unified" (any points, from all their modalities together).
@@ -81,10 +80,7 @@ class Method(CrossModalHasher):
         intercepts: Sequence[Floats | float] = (),
         ridges: Sequence[float] = (),
     ) -> None:
-        """Set linear hash functions from each view's weights (d, c), intercepts and ridge (default 0).
-
-        Training points have hashed codes; those of blocks are evaluated when read.
-        """
+        """Set linear hash functions from each view's weights (d, c), and hashed codes, which blocks evaluate lazily."""
         from dlfh.hashing.linear import LinearHash
 
         zeros = [0.0] * len(views)

@@ -14,7 +14,7 @@ import scipy.special
 
 from dlfh import _kernels
 from dlfh._arrays import Floats, Singles
-from dlfh._factorization.label_rows import LabelRows
+from dlfh._factorization.solver import LabelRows
 from dlfh._labels import LabelSets
 from dlfh._mathematics.rotation import iterative_quantization, random_rotation, signs
 from dlfh._parallel import Workers
@@ -43,7 +43,7 @@ class MLBE(Method):
 
     Parameters
     ----------
-    n_bits : int, default 64
+    n_bits, random_state, n_jobs, verbose : as for `DLFH`
     bit_prior : float, default 0.5
         Prior probability that a bit is 1.
     shape, rate : float, default 1
@@ -55,15 +55,12 @@ class MLBE(Method):
     tol : float, default 1e-2
         Stop when an iteration increases the log-posterior by less than this.
     encoding : {"mean", "sweep"}, default "mean"
-        Encode a new point, from its similarities to the training points, as the signs of the posterior mean of a
-        real-valued code with a standard normal prior; or, like the authors, by one sweep of the bit rule, which ends in
-        poor local optima.
+        Encode a new point, from its similarities to the training points, as signs of the posterior mean of a real code
+        with a standard normal prior; or, like the authors, by one sweep of the bit rule, which ends in poor optima.
     n_train : int, optional
         Train on a random sample of this size and encode the other points. Default: all points. (The paper: 1,000.)
     memory : int, default 4 GiB
         Limit for the similarities, which take 8 n^2 bytes.
-    random_state, n_jobs, verbose
-        As for `DLFH`.
 
     Attributes
     ----------
@@ -77,13 +74,6 @@ class MLBE(Method):
     n^2 x K^2, and w is a stationary point instead of the result of a hundred small steps. The similarities
     exp(-|x - y|^2 / mean) and the constants of the priors are our choice; the authors' were not found. Sweeps over new
     points all start from the same random code, so that a code depends on its point only.
-
-    Examples
-    --------
-    >>> from dlfh.datasets import make_paired
-    >>> data = make_paired(n_points=200, random_state=0)
-    >>> MLBE(n_bits=8, random_state=0).fit(data.modalities, data.labels).codes_["text"].shape
-    (200, 1)
     """
 
     kind = "MLBE"
@@ -214,13 +204,7 @@ class _View:
 
 
 class Posterior:
-    """MLBE's log-posterior and its block updates.
-
-    similarities (n, n): Similarities within each modality.
-    labels: Points that share a label are similar across modalities.
-    codes (n, n_bits): Initial codes of -1 and +1, updated in place.
-    model: Its priors apply.
-    """
+    """MLBE's log-posterior and its block updates, which change the initial codes in place."""
 
     def __init__(
         self, similarities: list[Singles], labels: LabelSets, codes: list[Bits], workers: Workers, model: MLBE

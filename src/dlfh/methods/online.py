@@ -15,8 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dlfh._arrays import Array, Codes, Floats, Integers
-from dlfh._factorization.label_rows import LabelRows
 from dlfh._factorization.label_set_codes import check_label_lists, extend_names, plain_names
+from dlfh._factorization.solver import LabelRows
 from dlfh._labels import LabelSets
 from dlfh._mathematics.moments import Moments, dense_gram, rounding_of, row_chunks, sparse_gram
 from dlfh._parallel import Workers
@@ -169,11 +169,8 @@ class OnlineHasher(Method):
 
         Parameters
         ----------
-        modalities : dict of str to array-like or sparse matrix
-            As for `fit`, with the same modalities and features in every chunk.
-        labels : array-like or sparse matrix
-            As for `fit`, in the same form in every chunk. Class ids and lists of labels may introduce new labels; an
-            indicator matrix always has the same columns.
+        modalities, labels
+            As for `DLFH.partial_fit`.
 
         Returns
         -------

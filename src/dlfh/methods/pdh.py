@@ -42,7 +42,7 @@ class PDH(Method):
 
     Parameters
     ----------
-    n_bits : int, default 64
+    n_bits, n_jobs, verbose : as for `DLFH`
     C : float, default 1
         Cost of violated margins, in both views.
     fit_intercept : bool, default False
@@ -57,8 +57,6 @@ class PDH(Method):
         Stop when a round changes less than this share of the bits.
     random_state : int, numpy Generator or None
         Seed of the random hyperplanes that replace constant bits.
-    n_jobs, verbose
-        As for `DLFH`.
 
     Attributes
     ----------
@@ -75,13 +73,6 @@ class PDH(Method):
     rotation would separate them. A constant bit, such as one beyond the canonical directions, is replaced by a random
     hyperplane through the median. Usually a few per cent of the bits change in every round without improvement, and
     ``max_iter`` ends the alternation. The method learns from pairs and ignores labels.
-
-    Examples
-    --------
-    >>> from dlfh.datasets import make_paired
-    >>> data = make_paired(n_points=300, random_state=0)
-    >>> PDH(n_bits=16, random_state=0).fit(data.modalities).codes_["text"].shape
-    (300, 2)
     """
 
     kind = "PDH"
@@ -174,8 +165,7 @@ class _Machines:
 class _Rows:
     """Centred features, scaled to a mean squared length of 1, and a constant feature, as a matrix of float32.
 
-    It has the products that `Classifiers` needs: ``rows @ weights``, ``rows.T @ values`` and ``rows.T @ rows``. Sparse
-    features stay sparse.
+    Sparse features stay sparse. `Classifiers` needs ``rows @ weights``, ``rows.T @ values`` and ``rows.T @ rows``.
     """
 
     def __init__(self, view: Centred, fit_intercept: bool) -> None:

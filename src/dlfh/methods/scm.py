@@ -27,14 +27,11 @@ class SCM(Method):
 
     Parameters
     ----------
-    n_bits : int, default 64
+    n_bits, n_jobs, verbose : as for `DLFH`
     variant : {"sequential", "orthogonal"}, default "sequential"
-        Learn one bit at a time, each from the residual of S, so that directions may repeat; or all bits at once, each
-        direction once.
+        Learn bits one by one, each from the residual of S, so that directions may repeat; or all at once, each once.
     ridge : float, default 1e-6
         Added to the diagonals of X'X and Y'Y.
-    n_jobs, verbose
-        As for `DLFH`.
 
     Notes
     -----
@@ -43,13 +40,6 @@ class SCM(Method):
     at most min(dx, dy, labels) informative bits. Bits without a direction are constant; the authors' code fills them
     with noise. The method is deterministic. Data in blocks is read once for the sums and once per sequential bit, so
     prefer the orthogonal variant there.
-
-    Examples
-    --------
-    >>> from dlfh.datasets import make_paired
-    >>> data = make_paired(n_points=300, random_state=0)
-    >>> SCM(n_bits=16).fit(data.modalities, data.labels).codes_["text"].shape
-    (300, 2)
     """
 
     kind = "SCM"

@@ -36,7 +36,7 @@ class SCRATCH(Method):
 
     Parameters
     ----------
-    n_bits : int, default 64
+    n_bits, random_state, n_jobs, verbose : as for `DLFH`
     modality_weight : float, default 0.5
         Weight of the first modality, the paper's lambda, between 0 and 1.
     alpha : float, default 500
@@ -50,10 +50,7 @@ class SCRATCH(Method):
     n_anchors : int, default 500
         Number of training points at which kernel features are computed, drawn for each modality; all points if fewer.
     refresh : bool, default False
-        Compute W and B once more from the last V. As published, both come from the V of the previous round, but R from
-        the last.
-    random_state, n_jobs, verbose
-        As for `DLFH`.
+        Compute W and B once more from the last V. As published, both come from the round before, but R from the last.
 
     Attributes
     ----------
@@ -64,13 +61,6 @@ class SCRATCH(Method):
     -----
     Defaults are those of the authors' code, which computes X'X in every round; here it is computed once. Features on
     another scale need other weights: ``alpha`` is relative to kernel values between 0 and 1.
-
-    Examples
-    --------
-    >>> from dlfh.datasets import make_paired
-    >>> data = make_paired(n_points=300, random_state=0)
-    >>> SCRATCH(n_bits=16, random_state=0).fit(data.modalities, data.labels).codes_["text"].shape
-    (300, 2)
     """
 
     kind = "SCRATCH"

@@ -10,7 +10,7 @@ import numpy as np
 
 from dlfh import _kernels
 from dlfh._arrays import Array, Floats
-from dlfh._factorization.label_rows import LabelRows
+from dlfh._factorization.solver import LabelRows
 from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import BlockTargets, Targets
 from dlfh._parallel import Workers
@@ -47,7 +47,7 @@ class SePH(Method):
 
     Parameters
     ----------
-    n_bits : int, default 64
+    n_bits, random_state, n_jobs, verbose : as for `DLFH`
     alpha : float, default 0.01
         Weight of the quantisation penalty.
     max_iter : int, default 100
@@ -63,8 +63,6 @@ class SePH(Method):
         Random training points, the same in each modality, or cluster centres of each modality.
     penalty : float, default 0.01
         Regularisation of the logistic regressions.
-    random_state, n_jobs, verbose
-        As for `DLFH`.
 
     Attributes
     ----------
@@ -75,16 +73,7 @@ class SePH(Method):
     -----
     Similarities are computed in blocks of rows, so that memory is proportional to n, not n^2. The authors' code adds
     the penalty of the new H to the divergence of the old one; here both belong to the same H. `encode_unified` is their
-    rule for points with all modalities: bit k is 1 if the product of the modalities' odds exceeds the odds of that bit
-    among the training points.
-
-    Examples
-    --------
-    >>> from dlfh.datasets import make_paired
-    >>> data = make_paired(n_points=300, random_state=0)
-    >>> model = SePH(n_bits=16, n_bases=50, random_state=0).fit(data.modalities, data.labels)
-    >>> model.encode_unified(data.modalities).shape
-    (300, 2)
+    rule for points with all modalities: a bit is 1 if the product of the modalities' odds exceeds its training odds.
     """
 
     kind = "SePH"

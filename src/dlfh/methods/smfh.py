@@ -25,8 +25,7 @@ class SMFH(Method):
     """Supervised matrix factorization hashing (Liu, Ji, Wu and Hua, IJCAI 2016).
 
     Both modalities, with rows of length 1, are factorised as X_m = V U_m' with one non-negative V. V is smooth on the
-    label graph (S = G G' for label rows G of length 1, with Laplacian L = D - S), and projections P_m predict it. The
-    objective is
+    label graph (S = G G' for label rows G of length 1, Laplacian L = D - S); projections P_m predict it. Objective:
 
         ``sum_m a_m |X_m - V U_m'|^2 + alpha tr(V'L V) + mu sum_m |V - X_m P_m'|^2 + gamma sum_m |P_m|^2
         + orthogonality |V'V - I|^2 + eta sum_m tr(P_m X_m' Ln X_m P_m')``
@@ -37,7 +36,7 @@ class SMFH(Method):
 
     Parameters
     ----------
-    n_bits : int, default 64
+    n_bits, random_state, n_jobs, verbose : as for `DLFH`
     modality_weight : float, default 0.5
         Weight of the first modality, the paper's lambda, between 0 and 1.
     mu : float, default 40
@@ -59,8 +58,6 @@ class SMFH(Method):
         More is not better: codes deteriorate after about twenty iterations, and long ones diverge.
     tol : float, default 1e-3
         Relative to the objective.
-    random_state, n_jobs, verbose
-        As for `DLFH`.
 
     Attributes
     ----------
@@ -75,13 +72,6 @@ class SMFH(Method):
     need non-negative features. If a modality has negative values, each of its features x is replaced by the two
     features max(x, 0) and max(-x, 0), where the authors' code would diverge. Another method has the same name (Tang,
     Wang and Shao, TIP 2016).
-
-    Examples
-    --------
-    >>> from dlfh.datasets import make_paired
-    >>> data = make_paired(n_points=300, random_state=0)
-    >>> SMFH(n_bits=16, random_state=0).fit(data.modalities, data.labels).codes_["text"].shape
-    (300, 2)
     """
 
     kind = "SMFH"
@@ -134,7 +124,6 @@ State = tuple[Array, list[Array]]
 def _train(
     model: SMFH, X: list[Features], G: sp.csr_array, rng: np.random.Generator, count: Any
 ) -> tuple[State, Floats]:
-    """Return V and the projections P, and the objective after each iteration."""
     n, c = G.shape[0], int(model.n_bits)
     a = (float(model.modality_weight), 1 - float(model.modality_weight))
     mu, alpha, four_gamma = float(model.mu), float(model.alpha), 4 * float(model.orthogonality)
