@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dlfh._imports import import_on_demand
-from dlfh.features.base import Featurizer
+from dlfh.features.base import Featurizer, Vectors
 
 if TYPE_CHECKING:
     from dlfh.features.combined import CombinedImage
     from dlfh.features.gist import Gist
     from dlfh.features.network import Clip, EfficientNet
     from dlfh.features.text import BagOfWords
-    from dlfh.features.vectors import Vectors
 
 __all__ = ["BagOfWords", "Clip", "CombinedImage", "EfficientNet", "Featurizer", "Gist", "Vectors"]
 
@@ -29,17 +28,10 @@ Featurizer._registry.declare(
         "gist": "gist",
         "hog": "combined",
         "thumbnail": "combined",
-        "vectors": "vectors",
+        "vectors": "base",
     },
 )
 
 __getattr__, __dir__ = import_on_demand(
-    __name__,
-    {
-        "combined": "CombinedImage",
-        "gist": "Gist",
-        "network": "Clip EfficientNet",
-        "text": "BagOfWords",
-        "vectors": "Vectors",
-    },
+    __name__, {"combined": "CombinedImage", "gist": "Gist", "network": "Clip EfficientNet", "text": "BagOfWords"}
 )

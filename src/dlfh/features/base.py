@@ -1,4 +1,4 @@
-"""The interface of all featurisers.
+"""The interface of all featurisers, and the one that passes vectors through.
 
 A featuriser belongs to one modality. It is fitted to the training items, converts items to vectors, and is saved as
 JSON and arrays, so that a saved model encodes raw strings and image files.
@@ -13,28 +13,24 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from dlfh._arrays import Array, Integers
 from dlfh._parameters import Parameterized
 from dlfh._persistence.registry import Registered, Registry, parameters_from_json, parameters_to_json
-from dlfh._validation import Features, check_flag
+from dlfh._validation import Features, check_features, check_flag, non_finite_rows, raise_if_not_finite
 from dlfh.errors import InputError, ModelError, NotFittedError
 
 Arrays = Mapping[str, Array]
 
 
 class PartialFeatures(NamedTuple):
-    """Vectors of the items that could be read.
-
-    rows: Positions of the readable items among all items, ascending.
-    problems: The reason, by position, why another item could not be read.
-    contents: By position, the hash of the bytes of each image file that was read, decodable or not.
-    """
+    """Vectors of the items that could be read."""
 
     features: Features
-    rows: Integers
-    problems: dict[int, str]
-    contents: Mapping[int, str] = MappingProxyType({})
+    rows: Integers  # positions of the readable items among all items, ascending
+    problems: dict[int, str]  # by position, the reason why another item could not be read
+    contents: Mapping[int, str] = MappingProxyType({})  # by position, the hash of each image file, decodable or not
 
 
 class Featurizer(Registered, Parameterized, ABC):
@@ -150,7 +146,6 @@ class Featurizer(Registered, Parameterized, ABC):
         check_flag(self.verbose, "verbose")
 
     def _collect(self, items: Any) -> Any:
-        """Return items as a sequence."""
         if isinstance(items, (str, bytes)) or not isinstance(items, Iterable):
             raise InputError(
                 f"{type(self).__name__} takes a list of items, got a single {type(items).__name__}: pass [item]"
@@ -179,6 +174,49 @@ class Featurizer(Registered, Parameterized, ABC):
     def _check_fitted(self) -> None:
         if not hasattr(self, "n_features_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+
+
+class Vectors(Featurizer):
+    """Passes dense or sparse vectors through without copying them.
+
+    Parameters
+    ----------
+    verbose : bool, default False
+        Has no effect here.
+
+    Attributes
+    ----------
+    n_features_ : int
+        Length of the vectors, which all later vectors must have.
+
+    Examples
+    --------
+    >>> vectors = Vectors().fit([[1.0, 2.0], [3.0, 4.0]])
+    >>> vectors.transform([[5.0, 6.0]])
+    array([[5., 6.]])
+    """
+
+    kind = "vectors"
+    takes = "vectors"
+
+    def __init__(self, *, verbose: bool = False) -> None:
+        self.verbose = verbose
+
+    def _collect(self, items: Any) -> Any:
+        return items if sp.issparse(items) or isinstance(items, np.ndarray) else super()._collect(items)
+
+    def _fit(self, items: Any, strict: bool) -> int:
+        return int(check_features(items, "vectors").shape[1])
+
+    def _transform(self, items: Any, strict: bool) -> PartialFeatures:
+        matrix = check_features(items, "vectors", self.n_features_)
+        bad = non_finite_rows(matrix)
+        if strict and len(bad):
+            raise_if_not_finite(matrix, "vectors")
+        if not len(bad):
+            return PartialFeatures(matrix, np.arange(matrix.shape[0]), {})
+        rows = np.setdiff1d(np.arange(matrix.shape[0]), bad)
+        return PartialFeatures(matrix[rows], rows, {int(row): f"vector {row} contains NaN or infinity" for row in bad})
 
 
 def new_hash(content: bytes = b"") -> hashlib.blake2b:

@@ -28,20 +28,15 @@ from dlfh._version import __version__
 from dlfh.errors import InputError
 from dlfh.features.base import Featurizer, PartialFeatures, new_hash
 
-#: Smaller batches bypass the cache: query images are single and rarely repeat.
-_MIN_IMAGES = 8
-
-#: Images after which new features are stored, so that an interrupted build resumes there.
-_BLOCK = 2048
+_MIN_IMAGES = 8  # smaller batches bypass the cache: query images are single and rarely repeat
+_BLOCK = 2048  # images after which new features are stored, so that an interrupted build resumes there
+_KEYS_AT_ONCE = 500  # keys per database query
 
 #: Parameters that do not affect the features.
 _IRRELEVANT = {"verbose", "n_jobs", "batch_size", "device"}
 
 #: Default size limit in bytes, and the share that remains after old entries are evicted.
 _MAX_BYTES, _SHARE_KEPT = 1 << 30, 0.8
-
-#: Keys per database query.
-_KEYS_AT_ONCE = 500
 
 _TABLE = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB, sum INTEGER, used REAL)"
 
@@ -71,11 +66,7 @@ def with_cache(
     compute: Callable[[Sequence[Any]], PartialFeatures],
     fitted: str | None = None,
 ) -> PartialFeatures:
-    """Return the features of images, from the cache where possible.
-
-    If all items are paths, they are looked up by file content; otherwise everything is computed. ``fitted`` is a hash
-    of the weights that affect the features, if any.
-    """
+    """Return the features of images, from the cache if all are files; ``fitted`` is a hash of a network's weights."""
     cache = _current.get()
     if cache is None or len(items) < _MIN_IMAGES or not all(isinstance(item, (str, os.PathLike)) for item in items):
         return compute(items)
@@ -122,9 +113,8 @@ def _identity(featurizer: Featurizer, fitted: str | None) -> bytes:
     """Return a hash of everything besides the image that determines its features: the featuriser and the code."""
     import PIL
 
-    parameters = {
-        name: repr(value) for name, value in featurizer.get_params(deep=False).items() if name not in _IRRELEVANT
-    }
+    chosen = featurizer.get_params(deep=False)
+    parameters = {name: repr(value) for name, value in chosen.items() if name not in _IRRELEVANT}
     versions = [__version__, PIL.__version__, np.__version__, sys.byteorder, _code()]
     return hashlib.sha256(json.dumps([featurizer.kind, parameters, fitted, versions]).encode()).digest()
 
@@ -155,11 +145,10 @@ def _default_folder() -> Path | None:
 
 
 class FeatureCache:
-    """The most recently used vectors, by key, in an SQLite file.
+    """The most recently used vectors, by key, in an SQLite file that several processes may share.
 
-    Every entry has a checksum over vector and key. An entry with a wrong checksum is ignored, and a file that is not a
-    database is replaced. Several processes may share one file. Failures (a full disk, a read-only folder) disable the
-    cache without an error. The folder is created if it does not exist, with access for the user only.
+    An entry with a wrong checksum is ignored, and a file that is not a database is replaced. Failures (a full disk, a
+    read-only folder) disable the cache without an error. The folder is created with access for the user only.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -28,13 +28,6 @@ _MAX_SHARE, _MIN_CONTRAST = 0.2, 0.8
 class Hog(ImageFeaturizer):
     """Histograms of edge directions in greyscale images: 8 x 8 cells x 8 directions, 512 numbers.
 
-    Parameters
-    ----------
-    n_jobs : int, optional
-        Number of threads; all cores by default.
-    verbose : bool, default False
-        Show a progress bar.
-
     Examples
     --------
     >>> stripes = np.tile(np.repeat([0, 255], 4), (64, 8)).astype(np.uint8)
@@ -44,10 +37,6 @@ class Hog(ImageFeaturizer):
     """
 
     kind = "hog"
-
-    def __init__(self, *, n_jobs: int | None = None, verbose: bool = False) -> None:
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def _width(self) -> int:
         return _N_CELLS**2 * _N_DIRECTIONS
@@ -89,16 +78,7 @@ def _histograms(batch: Pixels) -> Singles:
 
 
 class Thumbnail(ImageFeaturizer):
-    """Pixels of a reduced copy of the image: size x size x 3 colours, from 0 to 1.
-
-    Parameters
-    ----------
-    size : int, default 16
-        Side in pixels, 1 to 256.
-    n_jobs : int, optional
-        Number of threads; all cores by default.
-    verbose : bool, default False
-        Show a progress bar.
+    """Pixels of a reduced copy of the image: size x size x 3 colours, from 0 to 1; ``size`` is at most 256.
 
     Examples
     --------
@@ -110,9 +90,8 @@ class Thumbnail(ImageFeaturizer):
     kind = "thumbnail"
 
     def __init__(self, size: int = 16, *, n_jobs: int | None = None, verbose: bool = False) -> None:
+        super().__init__(n_jobs=n_jobs, verbose=verbose)
         self.size = size
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -164,9 +143,8 @@ class CombinedImage(ImageFeaturizer):
     def __init__(
         self, parts: Sequence[str] = ("gist", "hog", "thumbnail"), *, n_jobs: int | None = None, verbose: bool = False
     ) -> None:
+        super().__init__(n_jobs=n_jobs, verbose=verbose)
         self.parts = parts
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -185,10 +163,8 @@ class CombinedImage(ImageFeaturizer):
         return [part._prepare(image) for part in self._featurizers()]
 
     def _compute(self, prepared: list[Any]) -> Singles:
-        columns = zip(*prepared, strict=True)
-        return np.hstack(
-            [part._compute(list(images)) for part, images in zip(self._featurizers(), columns, strict=True)]
-        )
+        pairs = zip(self._featurizers(), zip(*prepared, strict=True), strict=True)
+        return np.hstack([part._compute(list(images)) for part, images in pairs])
 
     def _fit(self, items: Any, strict: bool) -> int:
         return int(self._fit_transform(items, strict).features.shape[1])

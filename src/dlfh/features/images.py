@@ -37,19 +37,11 @@ _HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"mif1", b"msf1")
 
 
 def read_image(source: Any, *, name: str | None = None) -> Pixels:
-    """Read an image as RGB.
+    """Read an image as 8-bit RGB, whatever its mode; ``name`` replaces its path in error messages.
 
-    Images are rotated according to their EXIF data. Transparent pixels become white. Palette, CMYK, greyscale and
-    16-bit images become 8-bit RGB. Only the first frame of an animation is read.
-
-    source: An array has shape (height, width) or (height, width, 1, 3 or 4), with whole numbers from 0 to 255 or
-        fractions from 0 to 1.
-    name: Name of the image in error messages; by default its path.
-
-    Raises
-    ------
-    InputError
-        If the image cannot be read.
+    Images are rotated according to their EXIF data. Transparent pixels become white. Only the first frame of an
+    animation is read. An array has shape (height, width) or (height, width, 1, 3 or 4), with whole numbers from 0 to
+    255 or fractions from 0 to 1.
     """
     with quiet_pillow:
         return np.asarray(_open_rgb(source, name))
@@ -108,7 +100,6 @@ def known_formats() -> tuple[str, ...]:
 
 
 def _unknown_format(content: bytes, called: str) -> InputError:
-    """Return the error for an image that no decoder recognises; it names the remedy for formats that are known."""
     if content[4:8] == b"ftyp" and content[8:12] in _HEIC_BRANDS and not is_installed("pillow_heif"):
         return missing("pillow_heif", f"{called}, a HEIC image,", "heic")
     if b"<svg" in content[:1024]:
@@ -136,9 +127,8 @@ def _to_rgb(image: Any, called: str) -> Any:
     if image.mode.startswith(("I", "F")):
         return Image.fromarray(_eight_bits(np.asarray(image))).convert("RGB")
     if image.has_transparency_data:
-        image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, "white")
-        white.alpha_composite(image)
+        white.alpha_composite(image.convert("RGBA"))
         image = white
     return image.convert("RGB")
 
@@ -166,12 +156,7 @@ def _finite(values: Array) -> Floats:
 
 
 def _rgb_of_array(array: Array, called: str) -> Pixels:
-    """Convert an array of any accepted shape and type to opaque RGB."""
-    if (
-        array.ndim not in (2, 3)
-        or (array.ndim == 3 and array.shape[2] not in (1, 3, 4))
-        or array.dtype.kind not in "fiub"
-    ):
+    if array.ndim not in (2, 3) or array.shape[2:] not in ((), (1,), (3,), (4,)) or array.dtype.kind not in "fiub":
         raise InputError(
             f"{called} must have shape (height, width) or (height, width, channels) with 1, 3 or 4 channels, "
             f"and contain numbers, got shape {array.shape} of type {array.dtype}"
@@ -283,6 +268,10 @@ class ImageFeaturizer(BlockFeaturizer):
     """Base class of featurisers that compute vectors from pixels. Items are paths, bytes, PIL images or arrays."""
 
     takes = "images"
+
+    def __init__(self, *, n_jobs: int | None = None, verbose: bool = False) -> None:
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def check_parameters(self) -> None:
         super().check_parameters()

@@ -46,15 +46,10 @@ class Network(NamedTuple):
 
 
 class NetworkFeaturizer(BlockFeaturizer):
-    """Base class of featurisers that use a pretrained network; vectors have length 1.
-
-    A saved model contains a hash of the weights, not the weights.
-
-    fingerprint_: Hash of the weights. A network that is loaded later must have the same one.
-    """
+    """Base class of featurisers that use a pretrained network; vectors have length 1."""
 
     device: str
-    fingerprint_: str
+    fingerprint_: str  # hash of the weights: a network that is loaded later must have the same one
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -186,8 +181,7 @@ class Clip(NetworkFeaturizer):
         except InputError:
             raise
         except Exception as error:  # errors of the hub, the disk and several parsers
-            reason = " ".join(str(error).split())
-            raise InputError(f"cannot load the CLIP model {name}: {reason[:300]}") from None
+            raise InputError(f"cannot load the CLIP model {name}: {' '.join(str(error).split())[:300]}") from None
         model = _on_device(torch, model, self.device)
         weights = model.state_dict().items()
         parts = ("text_model.", "text_projection.") if self.tower == "text" else ("vision_model.", "visual_projection.")
@@ -264,11 +258,9 @@ class EfficientNet(NetworkFeaturizer):
         name = f"efficientnet-lite{self.size}"
         model = package.EfficientNet.from_name(name)
         try:
-            weights = torch.load(_weights_file(self.size), map_location="cpu", weights_only=True)
-            model.load_state_dict(weights)
+            model.load_state_dict(torch.load(_weights_file(self.size), map_location="cpu", weights_only=True))
         except Exception as error:  # errors of the disk, of unpickling and of the network
-            reason = " ".join(str(error).split())
-            raise InputError(f"cannot load the weights of {name}: {reason[:300]}") from None
+            raise InputError(f"cannot load the weights of {name}: {' '.join(str(error).split())[:300]}") from None
         fingerprint = _fingerprint(model.state_dict().items())
         # Channels last: a third faster on CPUs.
         model = _on_device(torch, model.float().eval().to(memory_format=torch.channels_last), self.device)
@@ -307,7 +299,6 @@ def _fingerprint(weights: Iterable[tuple[str, Any]]) -> str:
 
 
 def _on_device(torch: Any, model: Any, device: str) -> Any:
-    """Move a network to a device."""
     try:
         return model.to(torch.device(device))
     except (RuntimeError, AssertionError) as error:

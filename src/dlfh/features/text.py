@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from dlfh._arrays import Array, Integers
+from dlfh._arrays import Array
 from dlfh._limits import check_limit
 from dlfh._progress import progress
 from dlfh._validation import check_choice, check_flag, check_integer, is_integer
@@ -150,7 +150,11 @@ class BagOfWords(Featurizer):
         check_choice(self.weighting, "weighting", ("tfidf", "count", "binary"))
         check_choice(self.analyzer, "analyzer", ("word", "char", "word+char"))
         for name in ("ngrams", "char_ngrams"):
-            _check_range(getattr(self, name), name)
+            value = getattr(self, name)
+            low, high = value if isinstance(value, (tuple, list)) and len(value) == 2 else (0, 0)
+            if not is_integer(low) or not is_integer(high) or not 1 <= low <= high <= _MAX_NGRAM:
+                expected = f"two whole numbers from 1 to {_MAX_NGRAM} in ascending order"
+                raise InputError(f"{name} must be {expected}, got {value!r}")
         if self.max_features is not None:
             check_integer(self.max_features, "max_features", 1)
         check_integer(self.min_df, "min_df", 1)
@@ -169,7 +173,8 @@ class BagOfWords(Featurizer):
             raise InputError(f"the {len(texts)} texts contain no words")
         terms = sorted(n_texts)
         frequencies = np.array([n_texts[term] for term in terms])
-        kept = _most_frequent(frequencies, int(self.min_df), self.max_features)
+        order = np.argsort(-frequencies, kind="stable")  # of equally frequent terms, the first
+        kept = np.sort(order[frequencies[order] >= self.min_df][: self.max_features])
         if not len(kept):
             raise InputError(f"no word occurs in at least min_df={self.min_df} of the {len(texts)} texts")
         self.vocabulary_ = [terms[place] for place in kept]
@@ -180,7 +185,13 @@ class BagOfWords(Featurizer):
         texts, rows, problems = read_each(items, check_text, strict)
         with progress(self.verbose) as bar:
             counts = self._counts(bar.track(texts, "text features"))
-        return PartialFeatures(self._weigh(counts), np.array(rows, np.int64), problems)
+        if self.weighting == "binary":
+            counts.data[:] = 1
+        elif self.weighting == "tfidf":
+            counts.data = (1 + np.log(counts.data)) * self.idf_[counts.indices]
+            lengths = np.sqrt(np.asarray(counts.multiply(counts).sum(axis=1)).ravel())
+            counts.data /= np.repeat(lengths, np.diff(counts.indptr))
+        return PartialFeatures(counts, np.array(rows, np.int64), problems)
 
     def _counts(self, texts: Iterable[str]) -> sp.csr_array:
         """Return the count of each term in each text, with ascending columns in each row."""
@@ -188,10 +199,9 @@ class BagOfWords(Featurizer):
         analyse = self._analyser()
         indices, data, ends = array("q"), array("f"), [0]
         for text in texts:
-            found = Counter(columns[term] for term in analyse(text) if term in columns)
-            for column in sorted(found):
-                indices.append(column)
-                data.append(found[column])
+            found = sorted(Counter(columns[term] for term in analyse(text) if term in columns).items())
+            indices.extend(column for column, _ in found)
+            data.extend(count for _, count in found)
             ends.append(len(indices))
         width = np.int32 if len(indices) <= np.iinfo(np.int32).max else np.int64
         return sp.csr_array(
@@ -199,31 +209,20 @@ class BagOfWords(Featurizer):
             shape=(len(ends) - 1, len(columns)),
         )
 
-    def _weigh(self, counts: sp.csr_array) -> sp.csr_array:
-        if self.weighting == "binary":
-            counts.data[:] = 1
-        elif self.weighting == "tfidf":
-            counts.data = (1 + np.log(counts.data)) * self.idf_[counts.indices]
-            lengths = np.sqrt(np.asarray(counts.multiply(counts).sum(axis=1)).ravel())
-            counts.data /= np.repeat(lengths, np.diff(counts.indptr))
-        return counts
-
     def _analyser(self) -> Callable[[str], Iterator[str]]:
         """Return a function that yields the terms of a text."""
         stop_words = self._stop_words()
-        lowercase, strip_accents = bool(self.lowercase), bool(self.strip_accents)
-        low, high = self.ngrams
-        shortest, longest = self.char_ngrams
-        count_words, count_chars = "word" in self.analyzer, "char" in self.analyzer
 
-        # A generator: a list of all terms would take many times the memory of the text.
+        # Generators: a list of all terms would take many times the memory of the text.
+        def words(text: str) -> Iterator[str]:
+            return (word for word in _words(text) if word not in stop_words)
+
         def analyse(text: str) -> Iterator[str]:
-            normal = _normalise(text, lowercase, strip_accents)
-            if count_words:
-                yield from _ngrams((word for word in _words(normal) if word not in stop_words), low, high)
-            if count_chars:
-                words = (word for word in _words(normal) if word not in stop_words)
-                yield from (ngram for word in words for ngram in _char_ngrams(word, shortest, longest))
+            normal = _normalise(text, self.lowercase, self.strip_accents)
+            if "word" in self.analyzer:
+                yield from _ngrams(words(normal), *self.ngrams)
+            if "char" in self.analyzer:
+                yield from (ngram for word in words(normal) for ngram in _char_ngrams(word, *self.char_ngrams))
 
         return analyse
 
@@ -235,7 +234,7 @@ class BagOfWords(Featurizer):
         words: Any = self.stop_words
         if not isinstance(words, (list, tuple, set, frozenset)) or not all(isinstance(word, str) for word in words):
             raise InputError(f"stop_words must be None, 'english' or a list of words, got {self.stop_words!r}")
-        return frozenset(_normalise(word, bool(self.lowercase), bool(self.strip_accents)) for word in words)
+        return frozenset(_normalise(word, self.lowercase, self.strip_accents) for word in words)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         return {"vocabulary": self.vocabulary_}, {"idf": self.idf_}
@@ -252,23 +251,11 @@ class BagOfWords(Featurizer):
 
 
 def check_text(item: Any, position: int) -> str:
-    """Return an item, after checking that it is a string of allowed length."""
+    """Return an item that is a string of allowed length."""
     if not isinstance(item, str):
         raise InputError(f"text {position} must be a string, got {type(item).__name__}")
     check_limit("DLFH_MAX_CHARACTERS", len(item), f"text {position} has {len(item):,} characters")
     return item
-
-
-def _check_range(value: Any, name: str) -> None:
-    low, high = value if isinstance(value, (tuple, list)) and len(value) == 2 else (0, 0)
-    if not is_integer(low) or not is_integer(high) or not 1 <= low <= high <= _MAX_NGRAM:
-        raise InputError(f"{name} must be two whole numbers from 1 to {_MAX_NGRAM} in ascending order, got {value!r}")
-
-
-def _most_frequent(frequencies: Array, minimum: int, limit: int | None) -> Integers:
-    """Return the indices of the most frequent terms, ascending; of equally frequent ones, the first."""
-    order = np.argsort(-frequencies, kind="stable")
-    return np.sort(order[frequencies[order] >= minimum][:limit])
 
 
 def _normalise(text: str, lowercase: bool, strip_accents: bool) -> str:
