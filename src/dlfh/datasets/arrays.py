@@ -29,11 +29,8 @@ from dlfh.errors import InputError, prefixed
 #: Arrays by name: ndarrays, and csr_arrays where the file stores sparse matrices.
 Arrays: TypeAlias = dict[str, Any]
 
-# Name of the only array in a file that stores no names.
-_ONLY = "array"
-
-# Suffixes of the names of the arrays that store a sparse matrix.
-_PARTS = ("data", "indices", "indptr", "shape")
+_ONLY = "array"  # name of the only array in a file that stores no names
+_PARTS = ("data", "indices", "indptr", "shape")  # suffixes of the names of the arrays that store a sparse matrix
 
 
 def read_arrays(path: str | os.PathLike[str]) -> Arrays:
@@ -151,7 +148,7 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any], *, ove
     """
     file = Path(path)
     with prefixed(f"cannot write {file}"):
-        _, write = _by_suffix(_WRITERS, file)
+        write = _by_suffix(_WRITERS, file)
         content = write({name: _checked(name, array) for name, array in arrays.items()})
         if file.is_dir():
             raise InputError("it is a folder")
@@ -166,7 +163,7 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(repr(name) for name in sorted(names)) or "nothing"
 
 
-def _by_suffix(table: Mapping[str, tuple[str, Callable[..., Any]]], file: Path) -> tuple[str, Callable[..., Any]]:
+def _by_suffix(table: Mapping[str, Any], file: Path) -> Any:
     suffix = file.suffix.lower()
     if suffix not in table:
         raise InputError(f"its name must end in {', '.join(table)}, not in {suffix!r}")
@@ -286,14 +283,9 @@ _READERS: dict[str, tuple[str, Callable[[Path, Budget], Arrays]]] = {
     ".npz": ("a NumPy archive", _read_npz),
     ".npy": ("a NumPy array", _read_npy),
     ".mat": ("a MATLAB file", read_matlab),
-    ".h5": ("an HDF5 file", _read_hdf5),
-    ".hdf5": ("an HDF5 file", _read_hdf5),
+    **dict.fromkeys((".h5", ".hdf5"), ("an HDF5 file", _read_hdf5)),
     ".parquet": ("a Parquet table", read_parquet),
     ".safetensors": ("a safetensors file", _read_safetensors),
 }
-_WRITERS: dict[str, tuple[str, Callable[[Arrays], bytes]]] = {
-    ".npz": ("a NumPy archive", _write_npz),
-    ".npy": ("a NumPy array", _write_npy),
-    ".mat": ("a MATLAB file", write_matlab),
-    ".parquet": ("a Parquet table", write_parquet),
-}
+_WRITERS: dict[str, Callable[[Arrays], bytes]]
+_WRITERS = {".npz": _write_npz, ".npy": _write_npy, ".mat": write_matlab, ".parquet": write_parquet}

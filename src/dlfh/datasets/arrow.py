@@ -56,9 +56,6 @@ def _is_list(kind: Any) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
-# ----------------------------------------------------------------------------------------------------------- tables
-
-
 def read_parquet_table(file: Path, budget: Budget) -> Any:
     """Return a pyarrow table within the budget; text columns are dictionary-encoded."""
     pyarrow, parquet = _pyarrow(), _pyarrow("pyarrow.parquet")
@@ -139,18 +136,17 @@ class _FlatTable(NamedTuple):
     def table(self, number: int) -> _FlatTable | None:
         """Return the table or list to which a field refers."""
         place = self.field(number)
-        return None if place is None else _FlatTable(self.content, place + int(*self._words(place)))
+        if place is None:
+            return None
+        (offset,) = struct.unpack_from("<I", self.content, place)
+        return _FlatTable(self.content, place + offset)
 
     def pairs(self, number: int) -> list[tuple[int, int]]:
-        """Return a list of pairs of 64-bit integers."""
         found = self.table(number)
         if found is None:
             return []
-        (n,) = self._words(found.place)
+        (n,) = struct.unpack_from("<I", self.content, found.place)
         return list(struct.iter_unpack("<2q", self.content[found.place + 4 : found.place + 4 + 16 * n]))
-
-    def _words(self, place: int) -> tuple[int]:
-        return struct.unpack_from("<I", self.content, place)
 
 
 def _n_values(column: Any) -> int:
@@ -195,13 +191,12 @@ def to_cells(name: str, column: Any) -> list[Any]:
 
 
 def _chunk_cells(chunk: Any) -> list[Any]:
-    pyarrow = _pyarrow()
     try:
         return [_without_pandas(cell) for cell in chunk.to_pylist()]
     except (OverflowError, ValueError):
-        if not pyarrow.types.is_temporal(chunk.type):
+        if not _pyarrow().types.is_temporal(chunk.type):
             raise
-        return list(chunk.cast(pyarrow.string()).to_pylist())
+        return list(chunk.cast("string").to_pylist())
 
 
 def _without_pandas(cell: Any) -> Any:
@@ -212,9 +207,6 @@ def _without_pandas(cell: Any) -> Any:
                 raise ValueError("Python times have no nanoseconds")
             return getattr(cell, convert)()
     return cell
-
-
-# ----------------------------------------------------------------------------------------------------------- arrays
 
 
 def read_parquet(file: Path, budget: Budget) -> dict[str, Any]:

@@ -14,10 +14,7 @@ from dlfh.errors import InputError
 
 
 def check_parts(parts: dict[str, Part], description: Description | None, ignored: tuple[str, ...]) -> None:
-    """Raise InputError unless the parts have two or more finite matrices with one row per point, none of them swapped.
-
-    ignored: Arrays of the file that are not matrices, for the message.
-    """
+    """Raise InputError unless the parts have two or more finite matrices with one row per point, none swapped."""
     modalities = next((list(part.points.modalities) for part in parts.values()), [])
     if len(modalities) < 2:
         hint = f"; not a matrix with one row per point: {', '.join(map(repr, ignored))}" if ignored else ""
@@ -91,15 +88,13 @@ def _check_widths(parts: list[Part]) -> None:
 
 def _check_not_swapped(part: Part, description: Description) -> None:
     """Detect images stored as texts and texts stored as images, by the data set's numbers of features."""
-    expected = (description.widths["image"], description.widths["text"])
-    modalities = part.points.modalities
-    if {"image", "text"} <= modalities.keys() and expected[0] != expected[1]:
-        found = (modalities["image"].shape[1], modalities["text"].shape[1])
-        if found == expected[::-1]:
-            raise InputError(
-                f"{part.names['image']} and {part.names['text']} are swapped: they have {found[0]} and {found[1]} "
-                f"features, but {description.title} has {expected[0]} image features and {expected[1]} text features"
-            )
+    image, text = description.widths["image"], description.widths["text"]
+    found = [part.points.modalities[name].shape[1] for name in ("image", "text") if name in part.points.modalities]
+    if found == [text, image] and image != text:
+        raise InputError(
+            f"{part.names['image']} and {part.names['text']} are swapped: they have {text} and {image} features, "
+            f"but {description.title} has {image} image features and {text} text features"
+        )
 
 
 def _check_finite(name: str, array: Any) -> None:
@@ -114,9 +109,9 @@ def _check_finite(name: str, array: Any) -> None:
 
 
 def _check_sizes(parts: dict[str, Part]) -> None:
+    if "all" in parts and parts["all"].n_points < 2:
+        raise InputError("at least two points are needed, but there is only one")
     if "all" in parts:
-        if parts["all"].n_points < 2:
-            raise InputError("at least two points are needed, but there is only one")
         return
     queries, database = parts["queries"], parts.get("database", parts["train"])
     if queries.n_points > database.n_points:
@@ -162,7 +157,17 @@ def read_labels(parts: dict[str, Part]) -> tuple[dict[str, Any], tuple[str, ...]
 def _one_form(part: Part) -> Any:
     array, name = part.points.labels, part.names["labels"]
     if sp.issparse(array) or (array.ndim == 2 and array.shape[0] == part.n_points and array.shape[1] > 1):
-        return _indicator(name, array)
+        if array.dtype.kind not in "biuf":
+            raise InputError(f"{name} must be an indicator matrix of 0 and 1, got type {array.dtype}")
+        matrix = sp.csr_array(array)
+        matrix.eliminate_zeros()
+        others = np.unique(matrix.data[matrix.data != 1])
+        if len(others):
+            shown = ", ".join(f"{value:g}" for value in others[:3])
+            raise InputError(f"{name} must be an indicator matrix of 0 and 1, but it also contains {shown}")
+        if matrix.nnz == 0:
+            raise InputError(f"{name} contains no labels")
+        return matrix.astype(np.int8)
     flat = array.ravel()
     if flat.dtype.kind == "O":
         return [list(np.ravel(row)) for row in flat]
@@ -178,20 +183,6 @@ def _form(labels: Any) -> str:
     if sp.issparse(labels):
         return "indicator"
     return "lists" if isinstance(labels, list) else {"U": "names"}.get(labels.dtype.kind, "ids")
-
-
-def _indicator(name: str, array: Any) -> sp.csr_array:
-    if array.dtype.kind not in "biuf":
-        raise InputError(f"{name} must be an indicator matrix of 0 and 1, got type {array.dtype}")
-    matrix = sp.csr_array(array)
-    matrix.eliminate_zeros()
-    others = np.unique(matrix.data[matrix.data != 1])
-    if len(others):
-        shown = ", ".join(f"{value:g}" for value in others[:3])
-        raise InputError(f"{name} must be an indicator matrix of 0 and 1, but it also contains {shown}")
-    if matrix.nnz == 0:
-        raise InputError(f"{name} contains no labels")
-    return matrix.astype(np.int8)
 
 
 def departures(parts: dict[str, Part], description: Description) -> tuple[str, ...]:

@@ -11,18 +11,17 @@ import scipy.sparse as sp
 
 from dlfh._arrays import Array, Codes, Mask
 from dlfh.datasets.arrays import listed, read_array, read_arrays
-from dlfh.errors import InputError
+from dlfh.errors import InputError, prefixed
 
 #: Names that the codes of DCMH and its successors have: the first and the second modality of queries and database.
 _OTHER_NAMES = {"qBX": (0, "queries"), "qBY": (1, "queries"), "rBX": (0, "hashed"), "rBY": (1, "hashed")}
 
 
 def pack_codes(arrays: Mapping[str, Any]) -> tuple[dict[str, Codes], int]:
-    """Return codes in any form as packed codes, and their length in bits.
+    """Return codes as packed codes, and their length in bits.
 
-    Forms: packed bits (uint8, in the order of `numpy.packbits`); or an array with a column for each bit, of 0 and 1, -1
-    and +1, or booleans. Arrays of uint8 are packed if any of them has a value above 1; then the length is that of all
-    bytes.
+    They are packed bits (uint8, in the order of `numpy.packbits`), or arrays with a column for each bit, of 0 and 1, -1
+    and +1, or booleans. Arrays of uint8 are packed if any has a value above 1; then the length is that of all bytes.
     """
     matrices = {name: _matrix(name, array) for name, array in arrays.items()}
     bytewise = {name: matrix for name, matrix in matrices.items() if matrix.dtype == np.uint8}
@@ -67,14 +66,11 @@ def read_code_set(place: Path, modalities: tuple[str, ...]) -> tuple[dict[tuple[
     roles = {f"{name}_{role}": (name, role) for name in modalities for role in ("queries", "learned", "hashed")}
     roles |= {name: (modalities[i], role) for name, (i, role) in _OTHER_NAMES.items() if i < len(modalities)}
     used = {name: array for name, array in arrays.items() if name in roles}
-    expected = ", ".join(f"{name}_queries" for name in modalities)
-    missing = [name for name in modalities if not any(roles[each] == (name, "queries") for each in used)]
-    if missing:
+    if not {(name, "queries") for name in modalities} <= {roles[name] for name in used}:
+        expected = ", ".join(f"{name}_queries" for name in modalities)
         raise InputError(f"{place} must contain {expected} (or qBX, qBY, rBX, rBY), but it contains {listed(arrays)}")
-    try:
+    with prefixed(str(place)):
         codes, n_bits = pack_codes(used)
-    except InputError as error:
-        raise InputError(f"{place}: {error}") from None
     return {roles[name]: matrix for name, matrix in codes.items()}, n_bits
 
 

@@ -49,10 +49,8 @@ DATA_SETS: dict[str, Description] = {
 
 def describe(name: str) -> Description:
     """Return the description of a data set by key or title; case, dashes and spaces do not matter."""
-    normalised = _letters_and_digits(name)
-    matches = [
-        known for known in DATA_SETS.values() if normalised and _letters_and_digits(known.key).startswith(normalised)
-    ]
+    wanted = _letters_and_digits(name)
+    matches = [known for known in DATA_SETS.values() if wanted and _letters_and_digits(known.key).startswith(wanted)]
     if len(matches) != 1:
         raise InputError(f"unknown data set {name!r}: the known ones are {', '.join(map(repr, DATA_SETS))}")
     return matches[0]

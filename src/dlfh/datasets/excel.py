@@ -36,7 +36,10 @@ def read_sheet(file: Path, budget: Budget) -> Iterator[tuple[str, list[Any]]]:
     """
     calamine = require("python_calamine", "reading Excel workbooks", "excel")
     parts = _unpack(file, budget)
-    _check_memory(parts, budget)
+    usages = [_Part(content) for content in parts.values()]
+    # Any part may be the one with the shared texts.
+    lengths = [max(several) for several in itertools.zip_longest(*(usage.texts for usage in usages), fillvalue=0)]
+    budget.check_bytes(max((usage.n_bytes(lengths) for usage in usages), default=0) + sum(lengths))
     width = 0
     for number, cells in enumerate(_calamine_rows(calamine, parts), 1):
         values = [_value(cell) for cell in cells]
@@ -95,14 +98,6 @@ def _value(cell: Any) -> Any:
     if isinstance(cell, (date, time)):
         return cell.isoformat()
     return str(cell) if isinstance(cell, timedelta) else cell
-
-
-def _check_memory(parts: dict[str, bytes], budget: Budget) -> None:
-    """Raise InputError if a sheet would take more than the budget."""
-    usages = [_Part(content) for content in parts.values()]
-    # Any part may be the one with the shared texts.
-    lengths = [max(several) for several in itertools.zip_longest(*(usage.texts for usage in usages), fillvalue=0)]
-    budget.check_bytes(max((usage.n_bytes(lengths) for usage in usages), default=0) + sum(lengths))
 
 
 class _Part:

@@ -61,12 +61,8 @@ def make_paired(
     >>> data.modalities["image"].shape, data.modalities["text"].shape, data.labels.shape
     ((100, 64), (100, 200), (100, 10))
     """
-    for name, value in (
-        ("n_points", n_points),
-        ("n_labels", n_labels),
-        ("image_features", image_features),
-        ("text_features", text_features),
-    ):
+    counts = {"n_points": n_points, "n_labels": n_labels}
+    for name, value in (counts | {"image_features": image_features, "text_features": text_features}).items():
         check_integer(value, name, 1)
     check_positive(words_per_point, "words_per_point")
     check_positive(noise, "noise", allow_zero=True)
@@ -110,16 +106,12 @@ def make_like(name: str, n_points: int | None = None, *, random_state: int | Non
     return Split.by_protocol(data, n_queries, random_state=random_state, name=title, notes=notes)
 
 
-# ------------------------------------------------------------------------------------------------------- modalities
-
-
 def _popularity(n: int) -> Floats:
     weights = 1 / np.arange(1, n + 1) ** 0.7
     return weights / weights.sum()
 
 
 def _images(rng: np.random.Generator, sets: Mask, set_of_point: Integers, n_features: int, noise: float) -> Singles:
-    """Return the sum of a random vector for each label of a point, plus noise."""
     vectors = rng.standard_normal((sets.shape[1], n_features))
     image = rng.standard_normal((len(set_of_point), n_features), dtype=np.float32)
     image *= np.float32(noise)
@@ -130,7 +122,6 @@ def _images(rng: np.random.Generator, sets: Mask, set_of_point: Integers, n_feat
 
 
 def _texts(rng: np.random.Generator, labels: sp.csr_array, n_words: int, length: float) -> sp.csr_array:
-    """Return bags of words, drawn from the topics of each point's labels and a background."""
     n, n_labels = labels.shape
     # Topic 0 is the background. Each topic ranks the words in a different order of popularity.
     topics = np.array([rng.permutation(n_words) for _ in range(n_labels + 1)])
@@ -144,9 +135,6 @@ def _texts(rng: np.random.Generator, labels: sp.csr_array, n_words: int, length:
     counts = sp.csr_array((np.ones(len(point), np.float32), (point, words)), shape=(n, n_words))
     counts.sum_duplicates()
     return counts
-
-
-# ------------------------------------------------------------------------------------------------------- label sets
 
 
 def _random_label_sets(rng: np.random.Generator, n_labels: int, n_sets: int) -> Mask:
@@ -177,13 +165,12 @@ def _label_sets_like(rng: np.random.Generator, description: Description, n_point
 
 
 def _scene_label_sets(rng: np.random.Generator, description: Description) -> tuple[Mask, Floats]:
-    """Draw label sets until the required number of distinct ones is reached, and count how often each was drawn."""
+    """Draw the required number of distinct label sets, and count how often each was drawn."""
     probabilities = _scenes(rng, description.n_labels, description.labels_per_point)
     counts: Counter[bytes] = Counter()
     while len(counts) < description.n_label_sets:
-        drawn = (
-            rng.random((_DRAWS, description.n_labels)) < probabilities[rng.integers(len(probabilities), size=_DRAWS)]
-        )
+        uniform = rng.random((_DRAWS, description.n_labels))
+        drawn = uniform < probabilities[rng.integers(len(probabilities), size=_DRAWS)]
         for row in np.packbits(drawn[drawn.any(axis=1)], axis=1):
             counts[row.tobytes()] += 1
             if len(counts) == description.n_label_sets:

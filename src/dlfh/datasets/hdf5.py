@@ -29,8 +29,7 @@ _BLOCK_TEXTS = 256
 _TEXT_REFERENCE = np.dtype([("length", "<u4"), ("address", "<u8"), ("index", "<u4")])
 
 # Headers of a global heap, and of each object in it: number (0 for free space) and size.
-_HEAP = struct.Struct("<4s4xQ")
-_TEXT = struct.Struct("<H6xQ")
+_HEAP, _TEXT = struct.Struct("<4s4xQ"), struct.Struct("<H6xQ")
 
 
 def read_hdf5(file: Path, budget: Budget, *, column_major: bool = False) -> dict[str, Any]:
@@ -41,16 +40,11 @@ def read_hdf5(file: Path, budget: Budget, *, column_major: bool = False) -> dict
 
 
 class _Reader:
-    """Reader of one open file."""
-
     def __init__(self, h5py: Any, root: Any, column_major: bool, budget: Budget) -> None:
-        self.h5py = h5py
-        self.root = root
-        self.column_major = column_major
-        self.budget = budget
-        self._groups: set[int] = set()
+        self.h5py, self.root, self.column_major, self.budget = h5py, root, column_major, budget
+        self._groups: set[int] = set()  # addresses of the groups and the string heaps that were read
         self._heaps: set[int] = set()
-        self._cells_read: dict[int, Any] = {}
+        self._cells_read: dict[int, Any] = {}  # by address
 
     def arrays_in(self, group: Any, prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
         # Groups that contain each other or occur twice are refused: every path through them would be read.
@@ -100,11 +94,7 @@ class _Reader:
         return values
 
     def _check_texts(self, dataset: Any) -> None:
-        """Refuse strings longer than the file, and heaps that HDF5 would traverse endlessly.
-
-        HDF5 itself would notice only after allocating the memory or spending the time.
-        Compressed references are not checked.
-        """
+        """Refuse strings longer than the file, and heaps that HDF5 would traverse endlessly, unless compressed."""
         stored = dataset.id
         if stored.get_create_plist().get_nfilters():
             return
@@ -208,7 +198,6 @@ def _class_of(item: Any) -> str:
 
 
 def _type_of(kind: str, stored: Any) -> Any:
-    """Return the NumPy type of a MATLAB class; without a class, the stored type."""
     if kind not in _NUMBERS or np.dtype(stored).kind == "c":
         return stored
     return np.dtype({"double": "float64", "single": "float32", "logical": "bool"}.get(kind, kind))

@@ -34,18 +34,12 @@ Pixels = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Icons:
-    """Icons with pictures, words and categories.
+    """Icons with pictures, words and categories."""
 
-    ids: Unique names, such as ``"dog"`` or ``"arrow-left"``.
-    images (n, size, size): Greyscale, dark on white.
-    texts: Name and search terms, such as ``"Dog, animal, canine, fauna, mammal, pet, ..."``.
-    labels: Categories, such as ``("Animals",)``; empty if an icon has none.
-    """
-
-    ids: tuple[str, ...]
-    images: Pixels
-    texts: tuple[str, ...]
-    labels: tuple[tuple[str, ...], ...]
+    ids: tuple[str, ...]  # unique names, such as "dog" or "arrow-left"
+    images: Pixels  # (n, size, size), greyscale, dark on white
+    texts: tuple[str, ...]  # name and search terms, such as "Dog, animal, canine, fauna, mammal, pet, ..."
+    labels: tuple[tuple[str, ...], ...]  # categories, such as ("Animals",); empty if an icon has none
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -70,9 +64,7 @@ class Icons:
     def write(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write image files and a table, ``items.csv``, with the columns name, file, words and categories.
 
-        folder: Created if it does not exist.
-        overwrite: Whether to replace existing files; otherwise they raise InputError.
-        Returns: The table.
+        Return the path of the table. Unless ``overwrite`` is set, existing files raise InputError.
         """
         from PIL import Image
 
@@ -93,7 +85,6 @@ class Icons:
 
     def split(self, test_size: int, random_state: int | None = 0) -> tuple[Icons, Icons]:
         """Return a random split into training icons and ``test_size`` test icons."""
-        check_integer(test_size, "test_size", 1)
         test, train = draw_rows(len(self), test_size, "test_size", random_state, "icons")
         return self.take(train), self.take(test)
 
@@ -102,11 +93,8 @@ def load_icons(size: int = 96, *, verbose: bool = False) -> Icons:
     """Draw Font Awesome's free icons, which ``pip install "dlfh[icons]"`` installs.
 
     1,446 icons have one or more of 68 categories; the others, most of them brands, have none. The text of an icon is
-    its name and search terms, without its categories, although some terms are the same words. Icons: CC BY 4.0 by
-    Fonticons, Inc.
-
-    size: Side of the pictures in pixels, 8 to 1024. Drawing takes about 3 seconds, in proportion to the pixels.
-    verbose: Show a progress bar.
+    its name and search terms, without its categories, although some terms are the same words. Drawing takes about 3
+    seconds, in proportion to the pixels. Icons: CC BY 4.0 by Fonticons, Inc.
     """
     check_integer(size, "size", 8, 1024)
     found = importlib.util.find_spec("fontawesomefree")  # importing the package would need Django's settings
@@ -147,10 +135,7 @@ def _join_terms(terms: list[str]) -> str:
 
 
 def _read_labels(file: Path) -> dict[str, list[str]]:
-    """Return the categories of each icon.
-
-    The file uses a small subset of YAML, so that a dependency on a YAML parser is not worthwhile.
-    """
+    """Return the categories of each icon, from a file in so small a subset of YAML that it needs no YAML parser."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except OSError as error:

@@ -34,9 +34,8 @@ def images_in(folder: Path) -> tuple[list[Path], dict[Path, str]]:
         reasons |= dict.fromkeys(_HEIC_SUFFIXES, str(missing("pillow_heif", "reading HEIC images", "heic")))
     for path in sorted(folder.rglob("*")):
         suffix = path.suffix.lower()
-        if suffix not in reasons and suffix not in IMAGE_SUFFIXES:
-            continue
-        if any(part.startswith(".") for part in path.relative_to(folder).parts) or not path.is_file():
+        is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if (suffix not in reasons and suffix not in IMAGE_SUFFIXES) or is_hidden or not path.is_file():
             continue
         if suffix in reasons:
             unreadable[path] = reasons[suffix]
@@ -45,35 +44,30 @@ def images_in(folder: Path) -> tuple[list[Path], dict[Path, str]]:
     return files, unreadable
 
 
-def find_image(folder: Path, written: str) -> Path | None:
-    """Return the file that a table names, relative to a folder, if it exists.
+def find_image(folder: Path, written: str) -> tuple[Path | None, str]:
+    """Return the file that a table names, relative to a folder, or None and the reason.
 
     File systems differ in the Unicode form of accented names; tables from Windows have backslashes.
     """
     spellings = [unicodedata.normalize(form, written) for form in ("NFC", "NFD")]
-    for spelling in (*spellings, *(spelling.replace("\\", "/") for spelling in spellings)):
-        if (folder / spelling).is_file():
-            return folder / spelling
-    return None
+    try:
+        for spelling in (*spellings, *(spelling.replace("\\", "/") for spelling in spellings)):
+            if (folder / spelling).is_file():
+                return folder / spelling, ""
+    except (OSError, ValueError) as error:  # an impossible file name, or a folder without permission
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        return None, f"cannot look for the file {written[:60]!r}: {reason}"
+    return None, f"no such file: {folder / written}"
 
 
 def folder_with(names: Sequence[str], near: Sequence[Path]) -> Path | None:
-    """Return a folder that has most of the files that a table names, if there is one in the given folders.
-
-    The search is bounded: it tries some names in some folders, breadth first.
-    """
+    """Return a folder in or below the given ones that has most of the named files, after trying some of them."""
     tried = names[:: max(1, len(names) // _N_TRIED)][:_N_TRIED]
+    relative = [name for name in tried if not Path(name).is_absolute()]
     for folder in itertools.islice(_folders(near), _MAX_FOLDERS):
-        if sum(_exists(folder, name) for name in tried) > len(tried) / 2:
+        if sum(find_image(folder, name)[0] is not None for name in relative) > len(tried) / 2:
             return folder
     return None
-
-
-def _exists(folder: Path, written: str) -> bool:
-    try:
-        return not Path(written).is_absolute() and find_image(folder, written) is not None
-    except (OSError, ValueError):
-        return False
 
 
 def _folders(near: Sequence[Path]) -> Iterator[Path]:

@@ -22,10 +22,7 @@ _ELEMENT = re.compile(r"""\s*+(?:'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)"|([^,'
 
 
 def parse_label_column(cells: Sequence[Any], separator: str | None, path: Path) -> list[list[str]]:
-    """Return the labels in each cell (a string, a list or None), and warn if the column looks misread.
-
-    Without a separator, the most frequent one is used. ``path`` names the table in messages.
-    """
+    """Return the labels in each cell (a string, a list or None), and warn if the column looks misread."""
     texts = [cell for cell in cells if isinstance(cell, str) and cell.strip()]
     if separator is None:
         lists = [text for text in texts if _is_list(text)]
@@ -91,17 +88,15 @@ def _warn_if_unsplit(texts: Sequence[str], separator: str, path: Path) -> None:
     cells = {*texts}
     if len(cells) < 4:
         return
-    n_labels = len({label for text in cells for label in parse_labels(text, separator)})
+    labels = {label for text in cells for label in parse_labels(text, separator)}
     for mark in (*_SEPARATORS, *_SUSPECTS):
         if mark == separator or sum(mark in text for text in cells) < len(cells) / 2:
             continue
-        n_parts = len(
-            {part for text in cells for label in parse_labels(text, separator) for part in parse_labels(label, mark)}
-        )
-        if n_parts <= n_labels / 2:
+        n_parts = len({part for label in labels for part in parse_labels(label, mark)})
+        if n_parts <= len(labels) / 2:
             _warn(
-                f"most labels in {path} contain {mark!r}: splitting there would turn {n_labels} labels into {n_parts}; "
-                "if this is intended, name it as the separator (--separator)"
+                f"most labels in {path} contain {mark!r}: splitting there would turn {len(labels)} labels into "
+                f"{n_parts}; if this is intended, name it as the separator (--separator)"
             )
             return
 

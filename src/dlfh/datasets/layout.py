@@ -98,9 +98,6 @@ def write_parts(
     write_arrays(path, arrays)
 
 
-# -------------------------------------------------------------------------------------------- this library's layout
-
-
 def _read_layout(arrays: Mapping[str, Any]) -> Contents:
     about = _read_about(arrays["about"]) if "about" in arrays else {}
     others = [name for name in arrays if name not in _RESERVED]
@@ -168,9 +165,6 @@ def _by_part(data: Paired, arrays: Mapping[str, Any]) -> dict[str, Paired]:
     if not found <= set(_PARTS):
         raise InputError(f"'part' must contain only 'train', 'queries' and 'database', got {sorted(found)}")
     return {part: data.take(np.flatnonzero(parts == part)) for part in _PARTS if part in found}
-
-
-# ------------------------------------------------------------------------------------------------- MATLAB variables
 
 
 #: Variables of each part in each convention.

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from dlfh._arrays import Integers, Mask
+from dlfh._arrays import Integers
 
 _Words = npt.NDArray[np.uint64]
 
@@ -17,10 +17,7 @@ _BLOCK = 4096
 
 
 def shared_points(queries: Mapping[str, Any], database: Mapping[str, Any]) -> tuple[Integers, Integers]:
-    """Return the rows of all pairs of a query and a database item that are identical in all modalities.
-
-    Pairs are in ascending order of queries.
-    """
+    """Return the rows of all pairs of a query and a database item that are identical, in ascending order of queries."""
     # Equal rows have equal fingerprints; the few pairs with equal fingerprints are then compared in full.
     of_query, of_item = (fingerprints([points[name] for name in queries]) for points in (queries, database))
     order = np.argsort(of_item, kind="stable")
@@ -33,13 +30,10 @@ def shared_points(queries: Mapping[str, Any], database: Mapping[str, Any]) -> tu
     for name in queries:
         for start in range(0, len(same), _BLOCK):
             block = slice(start, start + _BLOCK)
-            same[block] &= _equal_rows(queries[name][query_rows[block]], database[name][database_rows[block]])
+            pairs = queries[name][query_rows[block]], database[name][database_rows[block]]
+            a, b = (rows.toarray() if sp.issparse(rows) else rows for rows in pairs)
+            same[block] &= np.asarray((a == b).all(axis=1))
     return query_rows[same], database_rows[same]
-
-
-def _equal_rows(a: Any, b: Any) -> Mask:
-    dense = [block.toarray() if sp.issparse(block) else block for block in (a, b)]
-    return np.asarray((dense[0] == dense[1]).all(axis=1))
 
 
 def fingerprints(matrices: Sequence[Any]) -> _Words:
@@ -49,18 +43,14 @@ def fingerprints(matrices: Sequence[Any]) -> _Words:
     for number, matrix in enumerate(matrices):
         for start in range(0, n, _BLOCK):
             block = sp.csr_array(matrix[start : start + _BLOCK])
-            values = _bits(block.data)
+            # The bits in double precision, so that the storage type does not matter; -0.0 + 0.0 is 0.0.
+            values = (np.asarray(block.data, np.float64) + 0.0).view(np.uint64)
             columns = block.indices.astype(np.uint64) * np.uint64(31) + np.uint64(number)
             entries = _mix(values ^ _mix(columns))
             entries[values == 0] = 0
             running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(entries, dtype=np.uint64)])
             total[start : start + _BLOCK] += running[block.indptr[1:]] - running[block.indptr[:-1]]
     return total
-
-
-def _bits(values: Any) -> _Words:
-    """Return the bits of numbers in double precision, so that the storage type does not matter."""
-    return (np.asarray(values, np.float64) + 0.0).view(np.uint64)  # -0.0 + 0.0 is 0.0
 
 
 def _mix(words: _Words) -> _Words:

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, overload
 
@@ -145,9 +146,7 @@ def load_dataset(
         check_integer(n_queries, "n_queries", 1)
     check_random_state(random_state)
 
-    def draw(parts: dict[str, Paired]) -> dict[str, Paired]:
-        return _draw_queries(parts, description, random_state, n_queries)
-
+    draw = partial(_draw_queries, description=description, random_state=random_state, n_queries=n_queries)
     loaded = load_file(file, description, modalities=modalities, on_leak=on_leak, draw=draw)
     parts = loaded.parts
     database = parts.get("database", parts["train"])
@@ -166,10 +165,7 @@ def load_file(
     on_leak: OnLeak = "warn",
     draw: Callable[[dict[str, Paired]], dict[str, Paired]] | None = None,
 ) -> LoadedFile:
-    """Load a user's file, or the file of a known data set, like `load_dataset`.
-
-    draw: Splits the parts anew; by default they are as in the file.
-    """
+    """Load a user's file, or the file of a known data set, like `load_dataset`; ``draw`` splits the parts anew."""
     check_choice(on_leak, "on_leak", ("warn", "error", "drop"))
     _check_modalities(modalities)
     arrays = read_arrays(path)
@@ -195,9 +191,8 @@ def load_file(
     notes = [note for note in notes if note not in leaks]
     notes += [f"{leak}; dropped" if on_leak == "drop" else leak for leak in leaks]
     # Features requested in place of the usual ones are not those of the data set, whatever their number.
-    usual = description is not None and modalities in (None, description.modalities)
-    as_published = usual and description is not None and name == description.title and not different
-    return LoadedFile(name, parts, tuple(dict.fromkeys(notes)), as_published)
+    usual = description is not None and modalities in (None, description.modalities) and name == description.title
+    return LoadedFile(name, parts, tuple(dict.fromkeys(notes)), as_published=usual and not different)
 
 
 def _check_modalities(modalities: Mapping[str, str] | None) -> None:
@@ -235,13 +230,10 @@ def _points(parts: dict[str, Part], labels: dict[str, Any]) -> dict[str, Paired]
     }
     points = {}
     for name, part in parts.items():
-        modalities = {
-            modality: sp.csr_array(matrix) if modality in sparse else matrix
-            for modality, matrix in part.points.modalities.items()
-        }
-        for modality, matrix in modalities.items():
-            if matrix.dtype not in (np.float32, np.float64):
-                modalities[modality] = matrix.astype(np.float32)
+        modalities = {}
+        for modality, matrix in part.points.modalities.items():
+            stored = sp.csr_array(matrix) if modality in sparse else matrix
+            modalities[modality] = stored if stored.dtype in (np.float32, np.float64) else stored.astype(np.float32)
         points[name] = Paired(modalities, labels[name], part.points.label_names)
     return points
 
@@ -278,10 +270,10 @@ def _handle_leaks(parts: dict[str, Paired], on_leak: OnLeak) -> tuple[dict[str, 
         n_queries = len(np.unique(query_rows))
         number = "1 query also occurs" if n_queries == 1 else f"{n_queries} queries also occur"
         leaks.append(f"{number} in the {called}, identical in all modalities: {shown}")
-        others = np.setdiff1d(np.arange(len(parts[part])), rows)
-        if on_leak == "drop" and len(others) == 0:
-            raise InputError(f'every point of the {called} is also a query, so on_leak="drop" would leave none')
         if on_leak == "drop":
+            others = np.setdiff1d(np.arange(len(parts[part])), rows)
+            if len(others) == 0:
+                raise InputError(f'every point of the {called} is also a query, so on_leak="drop" would leave none')
             kept[part] = parts[part].take(others)
     if leaks and on_leak == "error":
         raise InputError(f'{leaks[0]}; on_leak="drop" removes them')

@@ -31,9 +31,6 @@ _CELL, _STRUCT, _CHAR, _SPARSE = 1, 2, 4, 5
 _CLASSES = dict(enumerate(("f8", "f4", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"), start=6))
 _LOGICAL, _COMPLEX = 1 << 9, 1 << 11
 
-#: Maximum size of an array in a file of version 5.
-_LARGEST = 2**31 - 1
-
 
 def is_matlab73(file: Path) -> bool:
     """Return whether a MATLAB file is an HDF5 file."""
@@ -86,12 +83,11 @@ class _Element(NamedTuple):
     content: memoryview
 
 
-class _Matlab5:
+class _Matlab5(NamedTuple):
     """Reader of files of versions 5 to 7; a damaged file raises ValueError or another exception."""
 
-    def __init__(self, order: str, budget: Budget) -> None:
-        self.order = order
-        self.budget = budget
+    order: str  # of bytes, as for `struct`
+    budget: Budget
 
     def variables(self, content: memoryview) -> Iterator[tuple[str, Any]]:
         """Yield the name and the value of each variable; the fields of a structure are separate variables."""
@@ -178,7 +174,6 @@ class _Matlab5:
             return whole
 
     def _texts(self, element: _Element, shape: tuple[int, ...]) -> Any:
-        """Return an array with one string per row."""
         n_rows, suffix = shape[0], {"<": "-le", ">": "-be"}[self.order] if element.kind in (4, 17, 18) else ""
         self.budget.take_bytes(16 * len(element.content))  # one Python string per character
         text = bytes(element.content).decode(_ENCODINGS[element.kind] + suffix)
@@ -216,7 +211,6 @@ class _Matlab5:
 
 
 def _fields(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield a variable, or the fields of a structure, with their names."""
     if isinstance(value, dict):
         for field, content in value.items():
             yield from _fields(f"{name}.{field}", content)
@@ -247,9 +241,7 @@ def _for_matlab(name: str, array: Any) -> Any:
     elif dtype == np.float16:
         dtype = np.float32
     stored = array.astype(dtype, copy=False)
-    size = (stored.data if sp.issparse(stored) else stored).nbytes
-    if size > _LARGEST:
-        raise InputError(
-            f"array {name!r} takes {size / 2**30:.1f} GB, but MATLAB 5 stores at most 2 GB per array; use .npz"
-        )
+    size = (stored.data if sp.issparse(stored) else stored).nbytes / 2**30
+    if size >= 2:
+        raise InputError(f"array {name!r} takes {size:.1f} GB, but MATLAB 5 stores at most 2 GB per array; use .npz")
     return stored

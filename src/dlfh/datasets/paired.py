@@ -51,7 +51,7 @@ class Paired:
 
     def split(self, test_size: int, random_state: int | None = 0) -> tuple[Paired, Paired]:
         """Return a random split into training points and ``test_size`` test points."""
-        test, train = draw_rows(len(self), check_integer(test_size, "test_size", 1), "test_size", random_state)
+        test, train = draw_rows(len(self), test_size, "test_size", random_state)
         return self.take(train), self.take(test)
 
     @classmethod
@@ -145,14 +145,12 @@ class Split:
         name : str
         notes : tuple of str
         """
-        check_integer(n_queries, "n_queries", 1)
         queries, train = draw_rows(len(data), n_queries, "n_queries", random_state)
         rest = data.take(train)
         return cls(name, rest, data.take(queries), rest, notes)
 
     def with_unseen_database(self, n_points: int, *, random_state: int | None = 0) -> Split:
         """Move ``n_points`` training points into a separate database; any previous database is discarded."""
-        check_integer(n_points, "n_points", 1)
         unseen, train = draw_rows(len(self.train), n_points, "n_points", random_state, "training points")
         return replace(self, train=self.train.take(train), database=self.train.take(unseen))
 
@@ -209,7 +207,7 @@ def draw_rows(
     n_points: int, n_drawn: int, parameter: str, random_state: int | None, called: str = "points"
 ) -> tuple[Integers, Integers]:
     """Return the rows of a random sample, and all other rows."""
-    if n_drawn >= n_points:
+    if check_integer(n_drawn, parameter, 1) >= n_points:
         raise InputError(f"{parameter} is {n_drawn} but there are only {n_points} {called}")
     order = check_random_state(random_state).permutation(n_points)
     return np.sort(order[:n_drawn]), np.sort(order[n_drawn:])

@@ -15,14 +15,10 @@ RESERVED_NAMES = frozenset({"columns", "contents", "labels"})
 
 @dataclass(frozen=True)
 class Problem:
-    """Input that was skipped.
+    """Input that was skipped."""
 
-    where: Position in the input, such as ``items.csv, line 7``.
-    skipped: ``item``, the name of the modality that the item lacks, or a kind of file, such as ``.svg file``.
-    """
-
-    where: str
-    skipped: str
+    where: str  # position in the input, such as "items.csv, line 7"
+    skipped: str  # "item", the name of the modality that the item lacks, or a kind of file, such as ".svg file"
     reason: str
 
     def __str__(self) -> str:
@@ -30,11 +26,7 @@ class Problem:
 
 
 def check_skipped(n_skipped: int, n_all: int, max_skipped: float, called: str, example: object) -> None:
-    """Raise InputError if too large a share of the input was skipped, because the source may be wrong.
-
-    called: Name of the input, such as "images", in the error message.
-    example: A problem.
-    """
+    """Raise InputError if too large a share of the input was skipped, because the source may be wrong."""
     if n_skipped > max_skipped * n_all:
         raise InputError(
             f"{n_skipped:,} of the {n_all:,} {called} cannot be read ({example}), and at most {max_skipped:.0%} may be "

@@ -23,10 +23,10 @@ from dlfh.datasets.image_files import IMAGE_SUFFIXES, find_image, folder_with, i
 from dlfh.datasets.items import Items, check_modality_names, drop_unusable, item_metadata, make_items
 from dlfh.datasets.label_cells import parse_label_column
 from dlfh.datasets.layout import contents_of
-from dlfh.datasets.paired import Paired, stack
+from dlfh.datasets.paired import stack
 from dlfh.datasets.problem import Problem, check_skipped
 from dlfh.datasets.tables import TABLE_SUFFIXES, Table, is_frame, read_table
-from dlfh.errors import InputError
+from dlfh.errors import InputError, prefixed
 
 #: Suffixes that distinguish a file of arrays from the name of a column or variable.
 _ARRAY_SUFFIXES = (".h5", ".hdf5", ".mat", ".npy", ".npz", ".safetensors")
@@ -77,7 +77,6 @@ def read_items(
     max_skipped : float
         Largest share of the items, and of the images, that may be skipped because they cannot be found or read. If
         more are, here or when the items are encoded, InputError is raised, because the source may be wrong.
-
     part : {"train", "queries"}, optional
         The part to read of a data set with names that `load_dataset` knows, if it is split; by default all points.
 
@@ -127,7 +126,7 @@ def read_items(
                 raise InputError(f"{option} names a column, but there is no table: pass a table")
         items = _from_folder(place, max_skipped)
     elif images or texts:
-        name = next(iter([*images.values(), *texts.values()]))
+        name, *_ = [*images.values(), *texts.values()]
         raise InputError(f"{name!r} names a column, but there is no table: pass a table")
     else:
         items = _from_arrays(place, id, matrices, labels, part)
@@ -146,9 +145,6 @@ def _by_modality(columns: str | Mapping[str, str] | None, name: str) -> dict[str
     if not isinstance(columns, Mapping):
         raise InputError(f"{name} must be a column, or a dict from modality to column, got {columns!r}")
     return dict(columns)
-
-
-# ---------------------------------------------------------------------------------------------------------- sources
 
 
 def _from_table(
@@ -170,7 +166,7 @@ def _from_table(
     for name, column in (images | texts).items():
         modalities[name] = values = []
         for written, place in zip(table.texts(column), table.places, strict=True):
-            value, reason = _find_image(root, written) if name in images else (written or None, "")
+            value, reason = find_image(root, written) if name in images else (written or None, "")
             if value is None:
                 problems.append(Problem(place, name, reason if written else f"{column!r} is empty"))
             values.append(value)
@@ -188,22 +184,10 @@ def _from_table(
     metadata = item_metadata(modalities, label_lists, len(ids))
     for entry, columns in zip(metadata, _further_columns(table, used), strict=True):
         entry |= {"columns": columns} if columns else {}
-    named = id is not None or bool(images)
-    return Items(ids, modalities, label_lists, metadata, list(table.places), problems, named)
-
-
-def _find_image(root: Path, written: str) -> tuple[Path | None, str]:
-    """Return the image file that a cell names, or None and the reason."""
-    try:
-        path = find_image(root, written) if written else None
-    except (OSError, ValueError) as error:  # an impossible file name, or a folder without permission
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        return None, f"cannot look for the file {written[:60]!r}: {reason}"
-    return path, f"no such file: {root / written}"
+    return Items(ids, modalities, label_lists, metadata, table.places, problems, named=bool(images) or id is not None)
 
 
 def _check_found(table: Table, root: Path, column: str, found: list[Any], max_skipped: float) -> None:
-    """Raise InputError if too many of the images that a column names are missing: the folder may be wrong."""
     named = [(name, path) for name, path in zip(table.texts(column), found, strict=True) if name]
     lost = [name for name, path in named if path is None]
     if len(lost) <= max_skipped * len(named):
@@ -248,23 +232,13 @@ def _from_arrays(
         matrices = {name: check_features(find_array(arrays, spec), name) for name, spec in vectors.items()}
         label_lists = None if labels is None else _label_lists(find_array(arrays, labels), labels)
     else:
-        points = _known_layout(arrays, source, part)
+        with prefixed(f"{source}: name the variable of each modality's vectors, such as image=X"):
+            parts = {name: each.points for name, each in contents_of(arrays).parts.items()}
+        points = parts[part] if part in parts else stack(list(parts.values()))
         matrices = {name: check_features(matrix, name) for name, matrix in points.modalities.items()}
         label_lists = _label_lists(points.labels, "labels", points.label_names)
     ids = None if id is None else [str(value) for value in np.ravel(find_array(arrays, id))]
     return make_items(matrices, label_lists, ids, "row")
-
-
-def _known_layout(arrays: Mapping[str, Any], source: Path | None, part: str | None) -> Paired:
-    """Return the points of a part, or of all parts, of a data set whose arrays have names that are known."""
-    try:
-        parts = {name: each.points for name, each in contents_of(arrays).parts.items()}
-    except InputError as error:
-        raise InputError(f"{source}: name the variable of each modality's vectors, such as image=X: {error}") from None
-    return parts[part] if part in parts else stack(list(parts.values()))
-
-
-# ------------------------------------------------------------------------------------------------------------ cells
 
 
 def _vectors(table: Table, spec: str, name: str) -> Features:
@@ -307,19 +281,17 @@ def _label_lists(labels: Any, name: str, label_names: Sequence[str] | None = Non
 def _further_columns(table: Table, used: set[str | None]) -> Iterator[dict[str, Any]]:
     """Yield the cells of each row in the columns that are not used otherwise; numbers in text files become numbers."""
     others = [(place, name) for place, name in enumerate(table.columns) if name and name not in used]
-    numeric = set() if table.typed else {place for place, _ in others if _is_numeric(table, place)}
+    numeric = set()
+    for place, _ in [] if table.typed else others:
+        filled = [row[place] for row in table.rows if row[place] != ""]
+        if filled and all(map(_NUMBER.fullmatch, filled)):
+            numeric.add(place)
     for row in table.rows:
         yield {
             name: json.loads(value) if place in numeric else value
             for place, name in others
             if (value := _to_json(row[place])) is not None
         }
-
-
-def _is_numeric(table: Table, place: int) -> bool:
-    """Return whether every non-empty cell of a text column is a number."""
-    cells = [row[place] for row in table.rows if row[place] != ""]
-    return bool(cells) and all(map(_NUMBER.fullmatch, cells))
 
 
 def _to_json(value: Any) -> Any:

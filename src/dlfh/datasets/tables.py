@@ -47,7 +47,7 @@ class Table:
 
     @property
     def n_all(self) -> int:
-        """Number of rows, skipped ones included."""
+        """Number of rows, including skipped ones."""
         return len(self.rows) + len(self.problems)
 
     def column(self, name: str) -> list[Any]:
@@ -123,9 +123,6 @@ def _table(
     return table
 
 
-# ------------------------------------------------------------------------------------------------------- text files
-
-
 def _text_rows(file: Path, encoding: str, budget: Budget) -> Iterator[tuple[str, list[str]]]:
     lines = _decoded_lines(file, encoding)
     header = next(lines, "")
@@ -148,11 +145,7 @@ def _text_rows(file: Path, encoding: str, budget: Budget) -> Iterator[tuple[str,
 
 @functools.cache
 def _csv_module() -> Any:
-    """Return a separate instance of Python's ``_csv`` that accepts cells of up to `_LONGEST_CELL` characters.
-
-    The limit is global to a module instance: setting it in the one that ``import csv`` returns would change it for the
-    whole process.
-    """
+    """Return a separate instance of Python's ``_csv``, because its limit on cells applies to the whole process."""
     spec = importlib.util.find_spec("_csv")
     assert spec is not None
     assert spec.loader is not None
@@ -191,7 +184,7 @@ def _read_json_lines(file: Path, encoding: str, budget: Budget) -> Table:
         check_limit("DLFH_MAX_CHARACTERS", len(line), f"line {number} has {len(line):,} characters")
         if line.strip():
             value = _parse_object(line)
-            budget.take_bytes(_size(value))
+            budget.take_bytes(_memory(value))
             rows.append((f"line {number}", value))
     columns = {name: None for _, value in rows if isinstance(value, dict) for name in value}
     budget.take_bytes(len(rows) * (_ROW_BYTES + _CELL_BYTES * len(columns)))
@@ -206,10 +199,10 @@ def _parse_object(line: str) -> dict[str, Any] | str:
     """Parse a JSON object; return the error if it is invalid."""
     try:
         value = json.loads(line, parse_constant=_refuse_constant)
-    except json.JSONDecodeError as error:
-        return f"invalid JSON: {error.msg}"
-    except (RecursionError, ValueError) as error:  # deeply nested lists, numbers of thousands of digits
-        return f"invalid JSON: {'nested too deeply' if isinstance(error, RecursionError) else error}"
+    except RecursionError:
+        return "invalid JSON: nested too deeply"
+    except ValueError as error:  # JSONDecodeError, or numbers of thousands of digits
+        return f"invalid JSON: {getattr(error, 'msg', error)}"
     return value if isinstance(value, dict) else 'not a JSON object such as {"text": "a cat"}'
 
 
@@ -217,19 +210,15 @@ def _refuse_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is not a JSON number")
 
 
-def _size(value: Any, depth: int = 0) -> int:
-    """Return the approximate memory of a JSON value in bytes."""
+def _memory(value: Any, depth: int = 0) -> int:
     if isinstance(value, str):
         return _OBJECT_BYTES + len(value)
     if isinstance(value, (dict, list)):
         if depth > MAX_DEPTH:
             raise InputError(f"lists or objects are nested more than {MAX_DEPTH} levels deep")
         inside = [*value, *value.values()] if isinstance(value, dict) else value
-        return _OBJECT_BYTES + sum(8 + _size(part, depth + 1) for part in inside)
+        return _OBJECT_BYTES + sum(8 + _memory(part, depth + 1) for part in inside)
     return _OBJECT_BYTES // 2
-
-
-# -------------------------------------------------------------------------------------------------- tables in memory
 
 
 def is_frame(value: Any) -> bool:
@@ -242,7 +231,6 @@ def _is_pandas(value: Any) -> bool:
 
 
 def _frame_columns(frame: Any) -> tuple[list[str], list[list[Any]]]:
-    """Return the names and cells of each column; empty cells are None."""
     if _is_pandas(frame):
         return [str(name) for name in frame.columns], [_pandas_cells(column) for _, column in frame.items()]
     return _arrow_columns(require("pyarrow", "reading an Arrow table", "parquet").table(frame))
