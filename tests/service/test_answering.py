@@ -1,20 +1,26 @@
-"""Searches are limited, and answered in batches as they are one by one."""
+"""Searches are limited, and answered in batches as they are one by one. Work that nobody waits for any more stops."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dlfh import DLFH, Collection, Encoder
+from dlfh._parallel import checkpoint
 from dlfh.collection import SearchOptions
 from dlfh.collection.query import Query
 from dlfh.datasets import Items
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords
-from dlfh.service.answering import SearchRequest, answer_together, suggest_labels
+from dlfh.service.answering import Batcher, RequestError, SearchRequest, answer_together, suggest_labels
+from dlfh.service.schemas import Suggest
 from dlfh.service.settings import Limits
 from dlfh.service.states import State, States
 
@@ -58,16 +64,91 @@ def test_pages_of_suggestions_are_complete(tmp_path: Path) -> None:
     texts = [f"{label} stripes {row}" for row, (label,) in enumerate(kinds)]
     items = Items.of({"text": texts, "words": texts}, labels=[*kinds[:50], *[[]] * 10])
     encoder = Encoder({"text": BagOfWords(), "words": BagOfWords()}, DLFH(16, hash_function="linear", random_state=0))
-    asked: dict[str, Any] = {"ids": None, "where": None, "precision": 0.8, "k": 2, "missing": False}
     with Collection.build(tmp_path / "shop", items, encoder).collection as collection:
         state = State(collection, {})
         pages, start = [], 0
         while start is not None:
-            pages.append(suggest_labels(state, Limits(answers=8), start=start, **asked))
+            pages.append(suggest_labels(state, Suggest(k=2, start=start), Limits(answers=8)))
             start = pages[-1]["next"]
-        whole = suggest_labels(state, Limits(), start=0, **asked)
+        whole = suggest_labels(state, Suggest(k=2), Limits())
     assert [len(page["suggestions"]) for page in pages] == [4, 4, 2]
     assert [each for page in pages for each in page["suggestions"]] == whole["suggestions"]
     assert [(each["id"], [each["label"]]) for each in whole["suggestions"]] == [*zip(items.ids, kinds, strict=True)][
         50:
     ]
+
+
+class Endless:
+    """Work that ends only by cancellation, and records that it was."""
+
+    def __init__(self) -> None:
+        self.started, self.stopped = threading.Event(), threading.Event()
+
+    def __call__(self, requests: Sequence[Any]) -> Sequence[Any]:
+        self.started.set()
+        try:
+            while True:
+                checkpoint()
+                time.sleep(0.001)
+        finally:
+            self.stopped.set()
+
+
+def run(work: Callable[[Batcher, Endless], Any], seconds: float = 30.0) -> Endless:
+    endless, batcher = Endless(), Batcher(1, 10, seconds)
+    try:
+        asyncio.run(work(batcher, endless))
+        assert endless.stopped.wait(5)
+    finally:
+        batcher.close()
+    return endless
+
+
+def test_work_stops_at_its_deadline() -> None:
+    async def work(batcher: Batcher, endless: Endless) -> None:
+        with pytest.raises(RequestError, match=r"not answered within 0\.1 seconds"):
+            await batcher.ask(endless, None)
+        assert await batcher.ask(lambda _: ["next"], None) == "next"
+
+    run(work, 0.1)
+
+
+def test_work_stops_when_its_client_has_left() -> None:
+    async def work(batcher: Batcher, endless: Endless) -> None:
+        asking = asyncio.create_task(batcher.ask(endless, None))
+        await asyncio.to_thread(endless.started.wait)
+        asking.cancel()
+        assert await batcher.ask(lambda _: ["next"], None) == "next"
+
+    run(work)
+
+
+def test_work_of_a_batch_stops_when_nobody_waits_for_any_of_it() -> None:
+    async def work(batcher: Batcher, endless: Endless) -> None:
+        release = threading.Event()
+        first = asyncio.create_task(batcher.ask(lambda _: [release.wait()], None))
+        asking = [asyncio.create_task(batcher.ask(endless, number, "group")) for number in range(2)]
+        await asyncio.sleep(0.05)
+        release.set()
+        await first
+        await asyncio.to_thread(endless.started.wait)
+        asking[0].cancel()
+        await asyncio.sleep(0.05)
+        assert not endless.stopped.is_set()
+        asking[1].cancel()
+
+    run(work)
+
+
+def test_a_stopping_batcher_answers_running_and_waiting_requests() -> None:
+    async def work(batcher: Batcher, endless: Endless) -> None:
+        asking = [asyncio.create_task(batcher.ask(endless, None)) for _ in range(3)]
+        await asyncio.to_thread(endless.started.wait)
+        batcher.stop()
+        for error in await asyncio.gather(*asking, return_exceptions=True):
+            assert isinstance(error, RequestError)
+            assert (error.status, error.message) == (503, "the service is shutting down")
+        with pytest.raises(RequestError, match="shutting down"):
+            await batcher.ask(lambda _: ["late"], None)
+
+    run(work)

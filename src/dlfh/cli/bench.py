@@ -195,7 +195,6 @@ def _rank(reports: list[Path], options: BenchOptions) -> None:
 
 
 def _print_tables(sections: list[Section], *, with_paragraphs: bool = False) -> None:
-    """Print the first table of each section."""
     from dlfh.bench.tables import ReportTable
 
     for section in sections:

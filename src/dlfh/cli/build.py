@@ -14,8 +14,19 @@ import typer
 
 from dlfh._imports import is_installed
 from dlfh._terminal import plain
-from dlfh.cli.models import ItemsAt, load_encoder, set_verbosity, stored_in
-from dlfh.cli.options import ItemOptions, OutputOptions, check_unset, image_files, method_named, option, parse_settings
+from dlfh.cli.options import (
+    ItemOptions,
+    ItemsAt,
+    OutputOptions,
+    check_unset,
+    image_files,
+    load_encoder,
+    method_named,
+    option,
+    parse_settings,
+    set_verbosity,
+    stored_in,
+)
 from dlfh.cli.output import duration, elapsed, print_calibration, print_quality, print_trials
 from dlfh.errors import InputError
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dlfh.cli.models import ItemsAt, open_collection, stored_in
-from dlfh.cli.options import AsJson, CollectionFolder, Overwrite, option
+from dlfh.cli.options import AsJson, CollectionFolder, ItemsAt, Overwrite, open_collection, option, stored_in
 from dlfh.cli.output import report
 
 

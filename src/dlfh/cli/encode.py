@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dlfh.cli.models import load_encoder
-from dlfh.cli.options import ItemOptions, OutputOptions, argument, option, parse_pairs, place_of
+from dlfh.cli.options import ItemOptions, OutputOptions, argument, load_encoder, option, parse_pairs, place_of
 from dlfh.errors import InputError
 
 _SUFFIXES = (".npz", ".npy", ".mat")

@@ -9,8 +9,17 @@ from typing import Any
 
 import typer
 
-from dlfh.cli.models import load_encoder, open_collection
-from dlfh.cli.options import AsJson, ItemOptions, Quiet, argument, check_unset, option, place_of
+from dlfh.cli.options import (
+    AsJson,
+    ItemOptions,
+    Quiet,
+    argument,
+    check_unset,
+    load_encoder,
+    open_collection,
+    option,
+    place_of,
+)
 from dlfh.cli.output import print_calibration, print_json, print_problems, print_quality
 from dlfh.errors import InputError
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlfh.cli.models import load_encoder, open_collection
-from dlfh.cli.options import AsJson, argument, option
+from dlfh.cli.options import AsJson, argument, load_encoder, open_collection, option
 from dlfh.cli.output import print_json, print_table
 from dlfh.errors import InputError
 
@@ -85,15 +84,7 @@ def _describe_index(
 def _describe_model(path: Path) -> _Description:
     encoder = load_encoder(path)
     model = encoder.model_
-    chosen: dict[str, Any] = getattr(model, "chosen_", {})
-    modalities = {
-        name: {
-            "features": repr(encoder.featurizers_[name]),
-            "n_features": model.n_features_[name],
-            "hash_function": repr(chosen[name]) if name in chosen else model.hash_functions_[name].kind,
-        }
-        for name in model.modalities_
-    }
+    modalities = {name: encoder.describe(name) for name in model.modalities_}
     method, n_trained = type(model).__name__, len(next(iter(model.codes_.values())))
     about = {"method": method, "bits": model.n_bits, "trained": n_trained}
     return (

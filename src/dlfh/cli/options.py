@@ -1,4 +1,4 @@
-"""Options that several commands share, and the objects made from them."""
+"""Options that several commands share, and the items, models and collections that they name."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import typer
 from dlfh.errors import InputError
 
 if TYPE_CHECKING:
+    from dlfh.collection import Collection, Encoder
     from dlfh.datasets import Items
     from dlfh.datasets.problem import Problem
 
@@ -37,6 +38,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 CollectionFolder = Annotated[Path, typer.Argument(help="Folder of a collection.", metavar="COLLECTION")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output files, but never inputs.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not report progress.")]
+ItemsAt = Annotated[
+    str | None,
+    typer.Option(
+        "--items",
+        help="Database for the items: postgresql://HOST/DATABASE#TABLE, duckdb:FILE#TABLE or milvus://HOST:PORT#TABLE. "
+        "Default: files in the output folder.",
+    ),
+]
 
 _data = functools.partial(option, panel="Input data")
 
@@ -79,12 +88,9 @@ class ItemOptions:
         outputs: Sequence[Path | None] = (),
         part: Literal["train", "queries"] | None = None,
     ) -> Items:
-        """Read the items.
+        """Read the items, for a model with the modalities ``known``; raise InputError if an output is one of them.
 
-        known: Modalities of the model that will encode the items. The modalities guessed from a bare folder of images
-            are restricted to these.
-        part: The part of a split data set of vectors.
-        outputs: Output files; InputError is raised if one of them is an image that the items refer to.
+        The modalities guessed from a bare folder of images are restricted to the known ones.
         """
         from dlfh._persistence.outputs import check_not_input
         from dlfh.datasets import read_items
@@ -157,10 +163,7 @@ class OutputOptions:
 
 
 def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a command take groups of options: a parameter whose type is a dataclass receives an instance of it.
-
-    Typer reads a function's signature, in which the fields of each group replace the parameter.
-    """
+    """Let a command take dataclasses of options, whose fields replace the parameter in the signature for Typer."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: group for name, group in hints.items() if is_dataclass(group)}
     parameters: dict[str, tuple[Any, Any]] = {}  # types and defaults
@@ -195,6 +198,42 @@ def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     run.__annotations__ = {name: kind for name, (kind, _) in parameters.items()}
     return run
+
+
+def stored_in(address: str | None) -> str:
+    """Return the part of a message that says in which database items are stored; empty if in none."""
+    return "" if address is None else f", stored in {address}: name this address in DLFH_ENGINES to open them"
+
+
+def load_encoder(path: Path, verbose: bool = False) -> Encoder:
+    """Load the encoder of a model folder or a collection; wrap a bare method in an encoder of vectors."""
+    from dlfh.collection import Encoder, load
+    from dlfh.collection.folder import is_collection
+    from dlfh.features import Vectors
+
+    model = load(path / "model" if is_collection(path) else path)
+    if not isinstance(model, Encoder):
+        features = {name: Vectors() for name in model.modalities_}
+        for name, featurizer in features.items():
+            featurizer.n_features_ = model.n_features_[name]
+        model = Encoder.from_fitted(features, model)
+    set_verbosity(model, verbose)
+    return model
+
+
+def open_collection(path: Path, *, writable: bool = False, verbose: bool = False) -> Collection:
+    """Open a collection, with progress reports only if ``verbose``."""
+    from dlfh.collection import Collection
+
+    collection = Collection.open(path, writable=writable)
+    set_verbosity(collection.encoder, verbose)
+    return collection
+
+
+def set_verbosity(encoder: Encoder, verbose: bool) -> None:
+    """Let the featurizers of an encoder report progress, or not."""
+    for featurizer in encoder.featurizers_.values():
+        featurizer.verbose = verbose
 
 
 def check_unset(options: Any, applicable: Container[str], reason: str) -> None:

@@ -57,10 +57,7 @@ def to_json(value: Any, indent: int | None = None) -> str:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], whole: Sequence[str] = ()) -> None:
-    """Print a table on standard output.
-
-    Cells of the columns named in ``whole`` are never truncated or wrapped, so that users can copy them.
-    """
+    """Print a table; cells of the columns in ``whole`` are never truncated or wrapped, so that users can copy them."""
     from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table

@@ -17,8 +17,7 @@ import typer
 
 from dlfh._imports import postpone_numpy_submodules
 from dlfh._terminal import plain
-from dlfh.cli.models import open_collection
-from dlfh.cli.options import AsJson, Overwrite, argument, option, parse_filters, parse_pairs
+from dlfh.cli.options import AsJson, Overwrite, argument, open_collection, option, parse_filters, parse_pairs
 from dlfh.cli.output import print_error, print_json, print_table
 from dlfh.errors import DLFHError, InputError
 

@@ -43,7 +43,7 @@ def serve(
         require(module, "serving", "serve")
     from dlfh.service import Settings
     from dlfh.service import serve as serve_collection
-    from dlfh.service.batching import THREAD_NAME
+    from dlfh.service.answering import THREAD_NAME
     from dlfh.service.settings import LOOPBACK, read_token
 
     hosts = [*(allow_host or ()), *([] if host in ("0.0.0.0", "::") else [host])]

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import typer
 
-from dlfh.cli.models import open_collection
-from dlfh.cli.options import AsJson, CollectionFolder, Overwrite, option, parse_filters
+from dlfh.cli.options import AsJson, CollectionFolder, Overwrite, open_collection, option, parse_filters
 from dlfh.cli.output import print_json, print_table
 
 #: Rows of the table on the terminal.

@@ -88,7 +88,6 @@ def tune(
 
 
 def _is_raw(data: TuneItems) -> bool:
-    """Return whether the data consists of raw items rather than vectors."""
     from dlfh.datasets.arrays import is_array_folder
     from dlfh.datasets.descriptions import DATA_SETS
     from dlfh.datasets.tables import TABLE_SUFFIXES
@@ -145,7 +144,6 @@ def _tune_items(method: str, data: TuneItems, options: TuneOptions) -> None:
 
 
 def _candidates(methods: str, grid: list[str]) -> list[Candidate]:
-    """Return each method with every combination of parameter values."""
     from dlfh.bench.tune import default_grid, parse_grid
     from dlfh.collection.choosing import Candidate
     from dlfh.methods.catalogue import MODULES
@@ -183,11 +181,10 @@ def _tune_vectors(method: str, data: str, options: TuneOptions) -> None:
     source = options.load(data)
     cache = options.cache or default_folder(data)
     target = options.output or cache / f"tuned-{method.translate(str.maketrans(' ,:', '---'))}.toml"
-    if target.is_dir():
-        raise InputError(f"cannot write {target}: it is a folder")
     candidates = target.with_name(f"{target.stem}-candidates.csv")
-    if candidates.is_dir():
-        raise InputError(f"cannot write {candidates}: it is a folder")
+    for path in (target, candidates):
+        if path.is_dir():
+            raise InputError(f"cannot write {path}: it is a folder")
     if options.output is not None:
         inputs = [Path(data), options.file, options.settings]
         check_outputs([target, candidates], inputs, overwrite=options.overwrite)

@@ -14,8 +14,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlfh.cli.models import open_collection
-from dlfh.cli.options import AsJson, CollectionFolder, ItemOptions, OutputOptions, argument, image_files, option
+from dlfh.cli.options import (
+    AsJson,
+    CollectionFolder,
+    ItemOptions,
+    OutputOptions,
+    argument,
+    image_files,
+    open_collection,
+    option,
+)
 from dlfh.cli.output import print_error, report
 from dlfh.errors import DLFHError, InputError
 
@@ -169,10 +177,7 @@ def _images_in(items: ItemOptions) -> Iterator[Path]:
 
 
 class Watch:
-    """Waits until files have changed and are no longer changing.
-
-    ``files`` returns the files to poll, whether or not they exist, every ``interval`` seconds.
-    """
+    """Waits until files, which need not exist, have changed and are no longer changing."""
 
     def __init__(self, files: Callable[[], Iterable[Path | None]], interval: float) -> None:
         self._files = files

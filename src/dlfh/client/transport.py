@@ -18,11 +18,7 @@ _MAX_SECONDS = 30.0
 
 
 class Transport:
-    """Sends requests to a service.
-
-    seconds: Timeout of a response.
-    retries: Number of times that a repeatable request is repeated.
-    """
+    """Sends requests to a service, with a timeout; repeatable requests are repeated up to ``retries`` times."""
 
     def __init__(self, address: str, token: str | None, seconds: float, retries: int) -> None:
         self._httpx = require("httpx", "a client", "client")
@@ -41,11 +37,7 @@ class Transport:
         self._client.close()
 
     def json(self, method: str, path: str, *, repeatable: bool = True, **content: Any) -> Any:
-        """Send a request and return the decoded JSON of its response.
-
-        repeatable: Whether the request may be sent twice if it is unknown whether the first one succeeded.
-        **content: Arguments of ``httpx.Client.request``; ``json`` may contain NumPy numbers.
-        """
+        """Return the decoded JSON of a response; parameters as for `response`."""
         response = self.response(method, path, repeatable=repeatable, **content)
         try:
             return response.json()
@@ -53,7 +45,11 @@ class Transport:
             raise ServiceError(f"{self.address} is not a dlfh service: its response is not JSON") from None
 
     def response(self, method: str, path: str, *, repeatable: bool = True, **content: Any) -> Any:
-        """Send a request and return its response if it succeeds."""
+        """Send a request and return its response if it succeeds.
+
+        repeatable: Whether the request may be sent twice if it is unknown whether the first one succeeded.
+        **content: Arguments of ``httpx.Client.request``; ``json`` may contain NumPy numbers.
+        """
         if "json" in content:
             content["content"] = dump(content.pop("json"))
             content["headers"] = {"content-type": "application/json"}

@@ -451,6 +451,15 @@ class Encoder(Parameterized):
             raise InputError(f"unknown modality {modality!r}: this model has {known}")
         return self.featurizers_[modality]
 
+    def describe(self, modality: str) -> dict[str, Any]:
+        """Return the features of a modality, their number, and its hash function, as plain values."""
+        model, chosen = self._fitted_model(), getattr(self.model_, "chosen_", {})
+        return {
+            "features": repr(self.featurizers_[modality]),
+            "n_features": model.n_features_[modality],
+            "hash_function": repr(chosen[modality]) if modality in chosen else model.hash_functions_[modality].kind,
+        }
+
     def searchable_modalities(self) -> tuple[str, ...]:
         """Return the modalities that items are found by; label words serve as queries only."""
         return tuple(name for name in self.modalities_ if name != LABEL_WORDS)

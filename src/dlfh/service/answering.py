@@ -1,14 +1,27 @@
-"""JSON responses: search results, items, and the description of the collection."""
+"""Answers: JSON responses and errors, computed in worker threads for requests that arrive together.
+
+An idle worker takes the oldest request immediately, together with all waiting requests of the same group. An idle
+service thus adds no delay, and a busy one answers larger batches. Work stops at its next `checkpoint` when nobody waits
+for it any more: its client has disconnected, its time is up, or the service is shutting down.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, NamedTuple
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-from dlfh._parallel import checkpoint
+from dlfh._parallel import cancellable, checkpoint
 from dlfh.collection import SearchOptions
 from dlfh.collection.evaluation import EvaluationReport
 from dlfh.collection.item_codes import public_item
@@ -16,9 +29,163 @@ from dlfh.collection.query import Query, SearchResult, labels_of
 from dlfh.collection.suggesting import check_precision, selected, suggest
 from dlfh.errors import InputError
 from dlfh.index.items import Item
-from dlfh.service.errors import RequestError, unknown_item
 from dlfh.service.settings import Limits, Settings
 from dlfh.service.states import State
+
+if TYPE_CHECKING:
+    from dlfh.service.schemas import Suggest
+
+#: Largest batch; a request waits for all others of its batch.
+_MAX_BATCH = 32
+
+#: Beginning of the names of worker threads.
+THREAD_NAME = "dlfh-answers"
+
+#: Takes requests and returns their answers.
+Answer = Callable[[Sequence[Any]], Sequence[Any]]
+
+
+class RequestError(Exception):
+    """A request that fails with an HTTP status and a message."""
+
+    def __init__(self, status: int, message: str, **headers: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def unknown_item(identifier: str) -> RequestError:
+    """Return the error for an id that no item has."""
+    return RequestError(404, f"unknown item {identifier[:200]!r}")
+
+
+def shutting_down() -> RequestError:
+    """Return the error for a request that the service does not finish before it exits."""
+    return RequestError(503, "the service is shutting down", retry_after="5")
+
+
+def busy() -> RequestError:
+    """Return the error for a request that exceeds the capacity of the service."""
+    return RequestError(503, "too many requests are waiting: try again in a second", retry_after="1")
+
+
+@dataclass(eq=False)
+class _Waiting:
+    group: Hashable
+    request: Any
+    answer: Answer
+    deadline: float
+    future: Future[Any] = field(default_factory=Future)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody waits for the answer any more."""
+        return self.future.done() or time.monotonic() > self.deadline
+
+    def resolve(self, answer: Any) -> None:
+        """Deliver an answer or an exception, unless nobody waits for it."""
+        with suppress(InvalidStateError):
+            if isinstance(answer, BaseException):
+                self.future.set_exception(answer)
+            else:
+                self.future.set_result(answer)
+
+
+class Batcher:
+    """Worker threads and their queue; ``seconds`` is the time limit from a request's arrival to its answer."""
+
+    def __init__(self, workers: int, max_waiting: int, seconds: float) -> None:
+        self._queue: deque[_Waiting] = deque()
+        self._unanswered: set[_Waiting] = set()
+        self._filled = threading.Condition()
+        self._max_waiting = max_waiting
+        self._seconds = seconds
+        self._closed = False
+        self.on_batch: Callable[[int], None] = lambda size: None
+        self._threads = [
+            threading.Thread(target=self._work, name=f"{THREAD_NAME}-{number}", daemon=True)
+            for number in range(workers)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    async def ask(self, answer: Answer, request: Any, group: Hashable = None) -> Any:
+        """Return the answer to a request, computed together with others of its group unless that is None.
+
+        An exception among the answers is raised for its request; one that ``answer`` raises is raised for all.
+        """
+        waiting = _Waiting(group, request, answer, time.monotonic() + self._seconds)
+        with self._filled:
+            if self._closed:
+                raise shutting_down()
+            if len(self._queue) >= self._max_waiting:
+                raise busy()
+            self._queue.append(waiting)
+            self._filled.notify()
+        self._unanswered.add(waiting)
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(waiting.future), self._seconds)
+        except TimeoutError:
+            raise self._too_late() from None
+        finally:
+            waiting.future.cancel()  # a worker skips it, or stops at the next checkpoint
+            self._unanswered.discard(waiting)
+
+    def stop(self) -> None:
+        """Answer all requests with an error. Called in the event loop."""
+        self._closed = True
+        for waiting in self._unanswered:
+            waiting.resolve(shutting_down())
+
+    def close(self, seconds: float = 0.5) -> None:
+        """Let the threads end when the queue is empty, and wait for them a moment."""
+        with self._filled:
+            self._closed = True
+            self._filled.notify_all()
+        deadline = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _work(self) -> None:
+        while batch := self._take():
+            self.on_batch(len(batch))
+            try:
+                with cancellable(partial(self._check, batch)):
+                    answers = batch[0].answer([waiting.request for waiting in batch])
+            except BaseException as error:
+                answers = [error] * len(batch)
+            for waiting, answer in zip(batch, answers, strict=True):
+                waiting.resolve(answer)
+
+    def _check(self, batch: Sequence[_Waiting]) -> None:
+        if all(waiting.is_over for waiting in batch):
+            raise self._too_late()
+
+    def _too_late(self) -> RequestError:
+        message = f"the request was not answered within {self._seconds:g} seconds: try again later"
+        return RequestError(503, message, retry_after="5")
+
+    def _take(self) -> list[_Waiting]:
+        """Return the oldest request and the others of its batch; nothing when the queue is closed and empty."""
+
+        def is_ready() -> bool:
+            while self._queue and self._queue[0].is_over:
+                self._queue.popleft()
+            return bool(self._queue) or self._closed
+
+        with self._filled:
+            self._filled.wait_for(is_ready)
+            batch = [self._queue.popleft()] if self._queue else []
+            if batch and batch[0].group is not None:
+                others = (waiting for waiting in self._queue if waiting.group == batch[0].group and not waiting.is_over)
+                batch += islice(others, _MAX_BATCH - 1)
+                taken = {*batch}
+                self._queue = deque(waiting for waiting in self._queue if waiting not in taken)
+            return batch
 
 
 class SearchRequest(NamedTuple):
@@ -29,10 +196,7 @@ class SearchRequest(NamedTuple):
 
 
 def answer_together(state: State, requests: Sequence[SearchRequest]) -> list[bytes | Exception]:
-    """Return a response in JSON, or an exception, for each request, all from one state of the collection.
-
-    The queries of all requests are encoded together.
-    """
+    """Return a response in JSON, or an exception, for each request; their queries are encoded together."""
     try:
         state.searcher.encode([query for request in requests for query in request.queries])
     except Exception:
@@ -46,8 +210,7 @@ def _answer(state: State, request: SearchRequest) -> bytes | Exception:
         for query in request.queries:
             if query.kind == "id" and query.value not in state.index:
                 raise unknown_item(query.value)
-        if request.options.where is not None:
-            state.facets.check(request.options.where)
+        state.facets.check(request.options.where)
         results = state.searcher.search(request.queries, request.options)
         # One by one, because the encoder lets no other thread run.
         shown = b",".join(dump(_result(state, *pair)) for pair in zip(request.queries, results, strict=True))
@@ -102,26 +265,15 @@ def list_items(state: State, start: int, n: int) -> dict[str, Any]:
     return {"state": state.name, "items": items, "next": following}
 
 
-def suggest_labels(
-    state: State,
-    limits: Limits,
-    *,
-    ids: Sequence[str] | None,
-    where: Mapping[str, Any] | None,
-    precision: float,
-    k: int,
-    missing: bool,
-    start: int,
-) -> dict[str, Any]:
+def suggest_labels(state: State, asked: Suggest, limits: Limits) -> dict[str, Any]:
     """Return suggested labels for as many items as one response may have, and the start of the next page."""
-    if k > limits.k:
+    if asked.k > limits.k:
         raise RequestError(422, f"k must be at most {limits.k}")
-    if where is not None:
-        state.facets.check(where)
-    positions = selected(state.collection, ids, where, missing=missing)
-    positions, n = positions[positions >= start], max(1, limits.answers // k)
+    state.facets.check(asked.where)
+    positions = selected(state.collection, asked.ids, asked.where, missing=asked.missing)
+    positions, n = positions[positions >= asked.start], max(1, limits.answers // asked.k)
     checked = state.once("precision", lambda state: check_precision(state.collection))
-    found = suggest(state.collection, positions[:n], precision=precision, k=k, checked=checked)
+    found = suggest(state.collection, positions[:n], precision=asked.precision, k=asked.k, checked=checked)
     following = int(positions[n]) if len(positions) > n else None
     return {"state": state.name, **found.to_dict(), "next": following}
 
@@ -151,7 +303,14 @@ def describe_collection(state: State, settings: Settings) -> bytes:
         },
         "trained": len(next(iter(model.codes_.values()))),
         "labels": state.facets.n_labels,
-        "modalities": {name: _describe_modality(state, name) for name in encoder.modalities_},
+        "modalities": {
+            name: {
+                "takes": encoder.featurizers_[name].takes,
+                **encoder.describe(name),
+                **{kind: index.count(name, kind) for kind in ("learned", "hashed")},
+            }
+            for name in encoder.modalities_
+        },
         "filters": {
             name: [{"value": value, "count": n} for value, n in counts]
             for name, counts in state.facets.values().items()
@@ -163,19 +322,6 @@ def describe_collection(state: State, settings: Settings) -> bytes:
         "limits": asdict(settings.limits),
     }
     return dump(about)
-
-
-def _describe_modality(state: State, name: str) -> dict[str, Any]:
-    encoder, index = state.encoder, state.index
-    chosen: dict[str, Any] = getattr(encoder.model_, "chosen_", {})
-    return {
-        "takes": encoder.featurizers_[name].takes,
-        "features": repr(encoder.featurizers_[name]),
-        "n_features": encoder.model_.n_features_[name],
-        "hash_function": repr(chosen[name]) if name in chosen else encoder.model_.hash_functions_[name].kind,
-        "learned": index.count(name, "learned"),
-        "hashed": index.count(name, "hashed"),
-    }
 
 
 def dump(value: Any) -> bytes:

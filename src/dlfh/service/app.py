@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import os
 import warnings
@@ -14,7 +15,7 @@ from urllib.parse import unquote_to_bytes
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import FileResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
@@ -26,12 +27,9 @@ from dlfh._version import __version__
 from dlfh.collection.query import Query as SearchQuery
 from dlfh.errors import DataWarning, DLFHError, InputError
 from dlfh.service import answering, schemas
-from dlfh.service.answering import SearchRequest, dump
-from dlfh.service.batching import Batcher
-from dlfh.service.errors import RequestError, shutting_down
-from dlfh.service.guard import Guard
+from dlfh.service.answering import Batcher, RequestError, SearchRequest, dump, shutting_down
+from dlfh.service.guard import Guard, Log, Metrics
 from dlfh.service.map import draw_map
-from dlfh.service.monitoring import Log, Metrics
 from dlfh.service.settings import Limits, Settings
 from dlfh.service.states import State, States
 from dlfh.service.thumbnails import Thumbnails, check_image
@@ -85,12 +83,8 @@ def create_app(folder: str | os.PathLike[str], settings: Settings | None = None,
     )
     app.state.service = service
     app.add_middleware(Guard, settings=service.settings, metrics=service.metrics, log=service.log)
-
-    async def fail(request: Request, error: Exception) -> Response:
-        return _error_response(error, service.log)
-
     for kind in (RequestError, DLFHError, RequestValidationError, HTTPException):
-        app.add_exception_handler(kind, fail)
+        app.add_exception_handler(kind, functools.partial(_error_response, service.log))
     _add_endpoints(app, service)
     _add_page(app)
     _describe_bodies(app)
@@ -168,20 +162,17 @@ class Service:
         return _json(await self.simple.ask(self.answer, search, ("search", query.kind, query.modality)))
 
     def _parse_search(self, body: bytes) -> SearchRequest:
-        """Parse a search and check its limits."""
         limits = self.settings.limits
         search = _parse(schemas.Search, body, limits).request(limits)
         queries, options = search
         if len(queries) > limits.batch:
-            raise RequestError(422, f"a search can have at most {limits.batch} queries")
+            raise InputError(f"a search can have at most {limits.batch} queries")
         if len(queries) * options.k > limits.answers:
-            raise RequestError(
-                422, f"a search can have at most {limits.answers:,} answers: send fewer queries, or reduce k"
-            )
+            raise InputError(f"a search can have at most {limits.answers:,} answers: send fewer queries, or reduce k")
         if options.radius is not None and len(queries) > 1:
-            raise RequestError(422, "a radius is allowed for a single query only")
+            raise InputError("a radius is allowed for a single query only")
         if any(query.kind == "text" and len(query.value) > limits.text for query in queries):
-            raise RequestError(422, f"a text can have at most {limits.text:,} characters")
+            raise InputError(f"a text can have at most {limits.text:,} characters")
         searcher = self.states.current.searcher
         for query in queries:
             if query.kind == "vector":
@@ -212,12 +203,12 @@ def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None
     return Response(content if isinstance(content, bytes) else dump(content), status, headers, media_type=_JSON)
 
 
-def _error_response(error: Exception, log: Log) -> Response:
+async def _error_response(log: Log, request: Request, error: Exception) -> Response:
+    if isinstance(error, RequestValidationError):
+        error = _validation_error(error.errors())
     match error:
         case RequestError():
             return _json({"error": error.message}, error.status, error.headers)
-        case RequestValidationError():
-            return _error_response(_validation_error(error.errors()), log)
         case InputError():
             return _json({"error": str(error)[:1000]}, 422)
         case HTTPException():
@@ -225,8 +216,7 @@ def _error_response(error: Exception, log: Log) -> Response:
             message = messages.get(error.status_code, "the request cannot be read")
             return _json({"error": message}, error.status_code, dict(error.headers) if error.headers else None)
     log.failure(error)
-    message = "the collection cannot be read or changed at the moment"
-    return _json({"error": message}, 503, {"retry-after": "5"})
+    return _json({"error": "the collection cannot be read or changed at the moment"}, 503, {"retry-after": "5"})
 
 
 def _validation_error(errors: Sequence[Any]) -> RequestError:
@@ -284,7 +274,7 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
         body = await _read_body(request)
 
         def answer(state: State) -> dict[str, Any]:
-            return answering.suggest_labels(state, limits, **_parse(schemas.Suggest, body, limits).model_dump())
+            return answering.suggest_labels(state, _parse(schemas.Suggest, body, limits), limits)
 
         return await service.respond(service.slow, answer)
 
@@ -368,13 +358,13 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
 
     @app.get("/healthz", response_model=schemas.Health)
     async def check_health() -> Response:
-        return JSONResponse({"status": "ok"})
+        return _json({"status": "ok"})
 
     @app.get("/readyz", **_responses(schemas.Health))
     async def check_readiness() -> Response:
         if service.metrics.draining:
             raise shutting_down()
-        return JSONResponse({"status": "ready"})
+        return _json({"status": "ready"})
 
     @app.get("/metrics", response_class=Response, responses=_METRICS)
     async def get_metrics() -> Response:
@@ -432,7 +422,6 @@ def _parse(model: type[Model], body: Any, limits: Limits) -> Model:
 
 
 async def _read_form(request: Request, limits: Limits) -> tuple[bytes, schemas.ImageSearch]:
-    """Return the image and the search options of a form."""
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         raise RequestError(400, "send the image as multipart/form-data, in a field named image")
     try:
@@ -466,7 +455,6 @@ def _decode(raw: bytes) -> str:
 
 
 def _add_page(app: FastAPI) -> None:
-    """Serve the files of the search page."""
     for file in sorted(path for path in _PAGE.rglob("*") if path.is_file()):
         address = "/" + file.relative_to(_PAGE).as_posix()
         _add_file(app, "/" if address == "/index.html" else address, file)

@@ -1,17 +1,23 @@
-"""Middleware: checks the host, the token and the size of each request, adds headers, and records metrics."""
+"""Middleware: checks the host, the token and the size of each request, adds headers, and records log and metrics.
+
+Neither the JSON log nor the Prometheus metrics contain queries, ids or other payload.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import json
+import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from contextlib import suppress
-from typing import Any
+import traceback
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from contextlib import contextmanager, suppress
+from typing import IO, Any
 
-from dlfh.service.answering import dump
-from dlfh.service.errors import RequestError, busy
-from dlfh.service.monitoring import Log, Metrics
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from dlfh.service.answering import RequestError, busy, dump
 from dlfh.service.settings import LOOPBACK, Settings
 
 Scope = MutableMapping[str, Any]
@@ -42,6 +48,8 @@ _MAX_BODIES = 16
 _UNWATCHED_SECONDS, _CLIENT_LEFT = 0.5, 499
 #: Bytes of an oversized body that are read and discarded, so that the client gets to read the error.
 _MAX_DRAINED = 64 << 20
+_METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 class Guard:
@@ -75,16 +83,16 @@ class Guard:
             async with asyncio.timeout(self.limits.read_seconds):  # disconnects clients that stop reading
                 await send(message)
 
-        body, watch = _Body(self, receive), _Watch(receive)
+        body, has_left = _Body(self, receive), asyncio.Event()
         try:
             try:
                 self._check_host(scope)
                 self._check_token(scope)
                 await body.read(scope)
-                with watch:
+                with _watched(receive, has_left):
                     await self._app(scope, body.replay, send_with_headers)
             except asyncio.CancelledError:
-                if not watch.has_left:
+                if not has_left.is_set():
                     raise
                 status = status or _CLIENT_LEFT
             except RequestError as error:
@@ -96,9 +104,16 @@ class Guard:
                     await _send_error(send_with_headers, RequestError(500, "internal error: see the service's log"))
         finally:
             self.body_bytes -= body.reserved
-            seconds = time.perf_counter() - start
-            self._metrics.request(scope, status, seconds)
-            self._log.request(scope, status, seconds, body.n_bytes)
+            self._record(scope, status, time.perf_counter() - start, body.n_bytes)
+
+    def _record(self, scope: Scope, status: int, seconds: float, n_bytes: int) -> None:
+        endpoint = getattr(scope.get("route"), "path_format", None) or "none"  # such as /v1/items/{id}
+        method = scope["method"] if scope["method"] in _METHODS else "other"  # each adds a metric
+        self._metrics.requests.labels(endpoint, method, str(status)).inc()
+        self._metrics.seconds.labels(endpoint).observe(seconds)
+        client, *_ = scope.get("client") or [None]
+        about = {"method": method, "endpoint": endpoint, "status": status, "milliseconds": round(1000 * seconds, 2)}
+        self._log.event("request", **about, bytes=n_bytes, client=client)
 
     def _headers(self, scope: Scope) -> Iterable[tuple[bytes, bytes]]:
         yield from _HEADERS
@@ -127,7 +142,7 @@ class Guard:
         if scheme.lower() == b"bearer" and is_equal:
             return
         message = "the token is wrong" if given else "a token is required: send it as Authorization: Bearer TOKEN"
-        raise RequestError(401, message, {"www-authenticate": "Bearer"})
+        raise RequestError(401, message, www_authenticate="Bearer")
 
     def reserve(self, n_bytes: int) -> None:
         """Count bytes of request bodies in memory; raise an error if they exceed the limit."""
@@ -136,35 +151,24 @@ class Guard:
             raise busy()
 
 
-class _Watch:
-    """Context manager that cancels the request if its client disconnects.
+@contextmanager
+def _watched(receive: Receive, has_left: asyncio.Event) -> Iterator[None]:
+    """Cancel the current request, and set ``has_left``, if its client disconnects."""
+    request = asyncio.current_task()
+    assert request is not None
 
-    Most requests are answered sooner than that is worth watching for.
-    """
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._watching: asyncio.Task[None] | None = None
-        self.has_left = False
-
-    def __enter__(self) -> None:
-        self._request = asyncio.current_task()
-        self._timer = asyncio.get_running_loop().call_later(_UNWATCHED_SECONDS, self._start)
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-        if self._watching is not None:
-            self._watching.cancel()
-
-    def _start(self) -> None:
-        self._watching = asyncio.get_running_loop().create_task(self._watch())
-
-    async def _watch(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
+    async def watch() -> None:
+        await asyncio.sleep(_UNWATCHED_SECONDS)  # most requests are answered sooner
+        while (await receive())["type"] != "http.disconnect":
             pass
-        assert self._request is not None
-        self.has_left = True
-        self._request.cancel()
+        has_left.set()
+        request.cancel()
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        watching.cancel()
 
 
 class _Body:
@@ -183,10 +187,10 @@ class _Body:
         limits = self._guard.limits
         is_upload = scope["path"].startswith(self._guard.uploads)
         max_bytes = limits.upload_bytes if is_upload else limits.body_bytes
-        too_large = RequestError(413, f"the request body has more than {max_bytes:,} bytes")
+        too_large = f"the request body has more than {max_bytes:,} bytes"
         declared = dict(scope["headers"]).get(b"content-length", b"")
         if declared.isdigit() and int(declared) > max_bytes:
-            raise too_large
+            raise RequestError(413, too_large)
         parts = []
         try:
             async with asyncio.timeout(limits.read_seconds):
@@ -198,7 +202,7 @@ class _Body:
                     self.is_incomplete = message.get("more_body", False)
                     self.n_bytes += len(part)
                     if self.n_bytes > max_bytes:
-                        raise too_large
+                        raise RequestError(413, too_large)
                     self.reserved += len(part)
                     self._guard.reserve(len(part))
                     parts.append(part)
@@ -240,3 +244,52 @@ async def _send_error(send: Send, error: RequestError, body: _Body | None = None
     if body is not None and is_incomplete:
         await body.drain(drain_seconds)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class Log:
+    """A log with one line of JSON per request or event; without a stream, nothing is written."""
+
+    def __init__(self, stream: IO[str] | None) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+
+    def event(self, name: str, **fields: Any) -> None:
+        if self._stream is None:
+            return
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        line = json.dumps({"time": now, "event": name, **fields})
+        with self._lock:
+            try:
+                print(line, file=self._stream, flush=True)
+            except (OSError, ValueError):  # the reader has closed the stream
+                self._stream = None
+
+    def failure(self, error: BaseException) -> None:
+        """Log an unexpected error: its type and the last stack frames, without the message."""
+        frames = traceback.extract_tb(error.__traceback__)[-8:]
+        where = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in frames]
+        self.event("failure", error=type(error).__name__, where=where)
+
+
+class Metrics:
+    """The metrics of one service, and whether it is shutting down (``draining``)."""
+
+    def __init__(self) -> None:
+        self.draining = False
+        registry = self.registry = CollectorRegistry()
+        labels = ("endpoint", "method", "status")
+        self.requests = Counter("dlfh_requests", "Number of requests.", labels, registry=registry)
+        self.seconds = Histogram(
+            "dlfh_request_seconds", "Response time.", ["endpoint"], buckets=_SECONDS, registry=registry
+        )
+        self.batches = Histogram(
+            "dlfh_batch_size", "Requests per batch.", buckets=(1, 2, 4, 8, 16, 32), registry=registry
+        )
+        self.waiting = Gauge("dlfh_waiting", "Requests in the queue.", registry=registry)
+        self.items = Gauge("dlfh_items", "Items in the collection.", registry=registry)
+        self.refreshes = Counter(
+            "dlfh_refreshes", "Attempts to load a new state of the collection.", ["result"], registry=registry
+        )
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)

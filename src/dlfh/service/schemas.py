@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema, model_validator
 
 from dlfh.collection import SearchOptions
+from dlfh.collection.calibration.model import CalibrationReport
+from dlfh.collection.evaluation import RetrievalQuality
 from dlfh.collection.query import Query
 from dlfh.index.where import MAX_CHARACTERS
-from dlfh.service.answering import SearchRequest
-from dlfh.service.errors import RequestError
+from dlfh.service.answering import RequestError, SearchRequest
 from dlfh.service.settings import Limits
 
 _LIMITS = Limits()  # the defaults, for OpenAPI; a service with other limits checks them itself
@@ -64,7 +65,7 @@ class SearchQuery(_Strict):
     )
 
     @model_validator(mode="after")
-    def _one(self) -> SearchQuery:
+    def _one(self) -> Self:
         if sum(value is not None for value in (self.text, self.id, self.vector, self.code)) != 1:
             raise ValueError("a query must have exactly one of text, id, vector and code")
         return self
@@ -127,9 +128,8 @@ class Search(_Options, SearchQuery):
     )
 
     @model_validator(mode="after")
-    def _one(self) -> Search:
-        given = sum(value is not None for value in (self.text, self.id, self.vector, self.code, self.queries))
-        if given != 1:
+    def _one(self) -> Self:
+        if sum(value is not None for value in (self.text, self.id, self.vector, self.code, self.queries)) != 1:
             raise ValueError("a search must have exactly one of text, id, vector, code and queries")
         if self.queries is not None and self.modality is not None:
             raise ValueError("set modality in each query, not next to queries")
@@ -207,20 +207,23 @@ class ErrorMessage(BaseModel):
     error: str = Field(description="One sentence.", examples=["unknown item 'sku-17'"])
 
 
-class Answer(BaseModel):
+class _Item(BaseModel):
+    id: str
+    labels: list[str]
+    metadata: dict[str, Any] = Field(description="Texts and columns.")
+    thumbnail: str | None = Field(description="Address of the thumbnail; null without an image.")
+
+
+class Answer(_Item):
     """An item in a search result."""
 
     rank: int = Field(description="Rank, from 1.")
-    id: str
     probability: float | None = Field(description="Probability that the item is relevant; null if not calibrated.")
     hamming_distance: int = Field(description="Number of bits in which the codes of item and query differ.")
     distance: float = Field(description="Distance by which the items are ranked.")
     n_equal: int | None = Field(description="Number of equally ranked items; null if not counted.")
     learned: bool = Field(description="Whether the code is learned; otherwise it is hashed.")
     code: str = Field(description="Hexadecimal code.", examples=["9f3c0a51e2b47d88"])
-    labels: list[str]
-    metadata: dict[str, Any] = Field(description="Texts and columns.")
-    thumbnail: str | None = Field(description="Address of the thumbnail; null without an image.")
 
 
 class QueryInfo(BaseModel):
@@ -288,13 +291,9 @@ class Code(BaseModel):
     learned: bool
 
 
-class ListedItem(BaseModel):
+class ListedItem(_Item):
     """An item in a list."""
 
-    id: str
-    labels: list[str]
-    metadata: dict[str, Any]
-    thumbnail: str | None
     codes: dict[str, Code] = Field(description="Codes by modality.")
 
 
@@ -328,34 +327,6 @@ class FilterValue(BaseModel):
 
     value: str | bool | int | float
     count: int
-
-
-class RetrievalQuality(BaseModel):
-    """Retrieval quality of one direction, measured with held-out items when the collection was built."""
-
-    query: str = Field(description="Modality of the queries.")
-    database: str = Field(description="Modality of the items.")
-    n_queries: int
-    n_items: int
-    codes: str = Field(description="Codes of the items: learned, hashed, or the share that is learned.")
-    chance: float = Field(description="Expected MAP of a random ranking.")
-    hamming: float = Field(description="MAP of the Hamming ranking.")
-    asymmetric: float = Field(description="MAP of the asymmetric ranking.")
-    any: float = Field(description="MAP of the ranking by label probabilities.")
-    ndcg: float = Field(description="nDCG@10 of the asymmetric ranking.")
-    exact: float = Field(description="Share of its first five items that have exactly the query's labels.")
-
-
-class CalibrationReport(BaseModel):
-    """Agreement of probabilities with the observed share of relevant items."""
-
-    query: str = Field(description="Modality of the queries.")
-    codes: str = Field(description="Kind of the items' codes: learned or hashed.")
-    n_pairs: int = Field(description="Number of pairs of a query and an item.")
-    calibration_error: float = Field(description="Expected calibration error.")
-    first_ten: float = Field(description="Expected calibration error of the first ten items of each query.")
-    brier: float = Field(description="Brier score.")
-    share: float = Field(description="Share of relevant pairs.")
 
 
 class CollectionInfo(BaseModel):

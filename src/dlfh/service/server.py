@@ -19,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from dlfh.errors import InputError
 from dlfh.service.answering import dump
 from dlfh.service.app import create_app
-from dlfh.service.monitoring import Log
+from dlfh.service.guard import Log
 from dlfh.service.settings import LOOPBACK, Limits, Settings
 
 #: Limit of everything but bodies: request line, headers, chunk headers, trailers. Browsers send a tenth of it.

@@ -146,9 +146,9 @@ class Facets:
                     del self._counts[name]
                     unlisted.add(name)
 
-    def check(self, where: Mapping[str, Any]) -> None:
+    def check(self, where: Mapping[str, Any] | None) -> None:
         """Raise InputError if a filter names a label or column that no item has."""
-        unknown = sorted(names_of(parse_where(where)) - self._names)
+        unknown = [] if where is None else sorted(names_of(parse_where(where)) - self._names)
         if unknown:
             known = ", ".join(map(repr, sorted(self._names))) or "no labels or columns"
             raise InputError(f"where has the unknown name {unknown[0]!r}: items have {known}")

@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 from dlfh.errors import InputError
 from dlfh.features.images import known_formats, open_item, quiet_pillow
-from dlfh.service.errors import RequestError, unknown_item
+from dlfh.service.answering import RequestError, unknown_item
 from dlfh.service.states import State
 
 #: Items that are looked at to find the folder of pictures that are not shown.
 _SAMPLE = 100
-#: Longest side of a thumbnail in pixels, and size of the cache.
-_SIDE, _MAX_BYTES = 256, 64 << 20
+#: Longest side of a thumbnail in pixels, and number of thumbnails in the cache: one of noise has 60 kB, most have 8 kB.
+_SIDE, _MAX_CACHED = 256, 1024
 
 
 class Thumbnails:
-    """Thumbnails, with a cache of the most recently used.
-
-    Pictures in ``folders`` may be shown, besides those in the collection's own folder.
-    """
+    """Thumbnails of pictures in ``folders``, and in the collection's own folder."""
 
     def __init__(self, folders: Sequence[str | os.PathLike[str]] = ()) -> None:
         for folder in folders:
             if not os.path.isdir(folder):
                 raise InputError(f"--pictures must be a folder, but {os.fspath(folder)} is not a folder")
         self._folders = tuple(map(Path, folders))
-        self._cache: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
-        self._n_bytes = 0
-        self._lock = threading.Lock()
 
     def of(self, state: State, identifier: str) -> tuple[bytes, str]:
         """Return the thumbnail of an item as WebP, and its entity tag."""
@@ -53,21 +45,10 @@ class Thumbnails:
             message = "is missing, or not in a folder that this service shows"
             raise RequestError(404, f"the image file of item {identifier[:200]!r} {message}")
         key = str(path), status.st_mtime_ns, status.st_size
-        with self._lock:
-            content = self._cache.get(key)
-            if content is not None:
-                self._cache.move_to_end(key)
-        if content is None:
-            try:
-                content = _thumbnail(path)
-            except InputError:
-                raise RequestError(404, f"the image of item {identifier[:200]!r} cannot be read") from None
-            with self._lock:
-                if key not in self._cache:
-                    self._cache[key] = content
-                    self._n_bytes += len(content)
-                while self._n_bytes > _MAX_BYTES:
-                    self._n_bytes -= len(self._cache.popitem(last=False)[1])
+        try:
+            content = _thumbnail(*key)
+        except InputError:
+            raise RequestError(404, f"the image of item {identifier[:200]!r} cannot be read") from None
         return content, hashlib.sha256(repr(key).encode()).hexdigest()[:32]
 
     def _permitted(self, state: State, path: Path) -> Path | None:
@@ -97,7 +78,8 @@ class Thumbnails:
         return f"pictures in {folder} are not shown: add --pictures {folder} to show them"
 
 
-def _thumbnail(path: Any) -> bytes:
+@functools.lru_cache(_MAX_CACHED)
+def _thumbnail(path: str, modified: int, size: int) -> bytes:
     with quiet_pillow:
         image = open_item(path, 0)
         image.thumbnail((_SIDE, _SIDE))

@@ -18,7 +18,7 @@ from dlfh.datasets import Items
 from dlfh.errors import InputError
 from dlfh.index.batch import check_distinct
 from dlfh.index.store import LockedError
-from dlfh.service.errors import RequestError, unknown_item
+from dlfh.service.answering import RequestError, unknown_item
 from dlfh.service.schemas import ItemWithId
 from dlfh.service.settings import Limits
 from dlfh.service.states import State, States
@@ -48,10 +48,8 @@ def put_items(states: States, new: Sequence[ItemWithId], limits: Limits, update:
         with _stored_images(collection, items, np.flatnonzero(~known | update), limits):
             problems = collection.add(items, update=update, vectors=vectors)
         assert update is False or not problems, problems
-    if update:
-        return _summary(states, added=len(items) - n_known, replaced=n_known)
-    skipped = [name for name, is_known in zip(items.ids, known, strict=True) if is_known]
-    return _summary(states, added=len(items) - n_known, skipped=skipped)
+    skipped = [] if update else [name for name, is_known in zip(items.ids, known, strict=True) if is_known]
+    return _summary(states, added=len(items) - n_known, replaced=n_known - len(skipped), skipped=skipped)
 
 
 def remove_items(states: States, ids: Sequence[str], limits: Limits) -> dict[str, Any]:
@@ -73,26 +71,20 @@ def _writing(state: State) -> Iterator[Collection]:
     try:
         index = open_items(state.collection.path, writable=True)
     except LockedError:
-        raise _conflict("another process is changing the collection: try again") from None
+        raise RequestError(409, "another process is changing the collection: try again", retry_after="1") from None
     try:
         if index.identity != state.card.get("index"):
-            raise _conflict("the collection was replaced: try again")
+            raise RequestError(409, "the collection was replaced: try again", retry_after="1")
         yield Collection(state.encoder, index, state.collection.path)
     finally:
         index.close()  # closing the collection would rewrite its word index after every change
 
 
-def _conflict(message: str) -> RequestError:
-    return RequestError(409, message, {"retry-after": "1"})
-
-
-def _summary(
-    states: States, *, added: int = 0, replaced: int = 0, removed: int = 0, skipped: Sequence[str] = ()
-) -> dict[str, Any]:
+def _summary(states: States, **counts: Any) -> dict[str, Any]:
     """Load the new state, so that the next search sees the change, and return its counts."""
     states.refresh()
-    counts = {"added": added, "replaced": replaced, "removed": removed, "skipped": list(skipped)}
-    return {"state": states.current.name, "items": len(states.current.index), **counts}
+    none = {"added": 0, "replaced": 0, "removed": 0, "skipped": []}
+    return {"state": states.current.name, "items": len(states.current.index), **none, **counts}
 
 
 def _items(state: State, new: Sequence[ItemWithId], limits: Limits) -> Items:
@@ -167,5 +159,5 @@ def _stored_images(collection: Collection, items: Items, rows: Iterable[int], li
             with suppress(OSError):
                 path.unlink()
         if isinstance(error, OSError):
-            raise RequestError(503, f"the image cannot be stored: {error.strerror}", {"retry-after": "5"}) from None
+            raise RequestError(503, f"the image cannot be stored: {error.strerror}", retry_after="5") from None
         raise
