@@ -30,7 +30,7 @@ from benchmarks.answers_data import icons, photographs
 from benchmarks.report import fill
 from dlfh import DLFH
 from dlfh._labels import LabelSets
-from dlfh._probabilities.curves import matching, sum_tables
+from dlfh._probabilities.fit import matching, sum_tables
 from dlfh._probabilities.scores import MATCHES
 from dlfh.codes import pack
 from dlfh.datasets import Items, load_dataset, read_arrays

@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 from dlfh import DLFH, KDLFH, load
-from dlfh._probabilities.curves import matching, sum_tables
+from dlfh._probabilities.fit import matching, sum_tables
 from dlfh.blocks import open_blocks
 from dlfh.blocks.base import ArrayBlocks
 from dlfh.datasets import Paired, make_paired

@@ -1,32 +1,40 @@
-"""Fit hash functions and label probabilities together: labels are further targets of the regression of the codes."""
+"""Fit hash functions and label probabilities together: labels are further targets of the regression of the codes.
+
+Curves are fitted to leave-one-out scores, so that they hold for new points.
+"""
 
 from __future__ import annotations
 
 import copy
 import functools
 import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
-from dlfh._arrays import Codes, Integers
+from dlfh import _kernels
+from dlfh._arrays import Codes, Floats, Integers, Mask, Singles
 from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import BlockTargets, RealTargets, Targets
-from dlfh._probabilities.curves import (
+from dlfh._parallel import Workers
+from dlfh._probabilities.model import (
+    N_KNOTS,
     N_PARAMETERS,
-    LeftOut,
+    Fusion,
+    LabelCurves,
+    LabelFunction,
+    LabelModel,
     MatchCurves,
+    PendingLabels,
     Source,
-    fit_label_curves,
-    fit_match_curve,
-    matching,
-    sample_pairs,
-    sum_tables,
+    combinations,
+    log_odds,
+    query_features,
 )
-from dlfh._probabilities.model import LabelFunction, LabelModel, PendingLabels, combinations, fit_fusion
-from dlfh._probabilities.quantizer import MAX_POINTS, LabelQuantizer
-from dlfh._probabilities.scores import MATCHES, Match, redundancy_weights
+from dlfh._probabilities.scores import MATCHES, MAX_POINTS, LabelQuantizer, Match, redundancy_weights
 from dlfh.blocks.base import Blocks
 from dlfh.hashing.base import FitContext, HashFunction, HashLearner
 from dlfh.hashing.feature_maps import Survey
@@ -39,6 +47,25 @@ _MAX_POINTS, _MAX_SCORES = 1 << 13, 1 << 25
 _MAX_POINTS_BY_POINTS = 2048
 #: Weights of the lift that are tried, and the numbers of queries and items.
 _LIFTS, _LIFT_QUERIES, _LIFT_ITEMS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0), 128, 1024
+#: Strength of the pull of slopes towards the median slope, which rare labels need.
+_PENALTY = 10.0
+#: Labels with at least this many positive and negative points determine the median slope.
+_MIN_EXAMPLES = 30
+#: Slope of standardised scores where no label has enough points.
+_DEFAULT_SLOPE = 2.0
+#: Number of points that the prior counts as.
+_PRIOR_POINTS = 3.0
+#: Scores whose curves are fitted at once.
+_CHUNK_SCORES = 1 << 22
+#: Share of points that are queries, and maximum numbers of queries and items.
+_QUERY_SHARE, _MAX_QUERIES, _MIN_QUERIES, _MAX_ITEMS = 1 / 3, 512, 16, 2048
+#: Table entries times labels of all queries.
+_MAX_TERMS = 1 << 26
+#: Pairs of each query: its best items, where people read probabilities, and random ones.
+_N_BEST, _N_RANDOM = 10, 20
+_MAX_STEPS = 50
+#: Maximum number of probabilities that a combination of modalities, a handful of parameters, is fitted to.
+_MAX_FUSED = 1 << 20
 
 
 class LabelFit:
@@ -107,6 +134,21 @@ class LabelFit:
         enough = max(_MIN_POINTS, _POINTS_PER_LABEL * n_labels)
         size = min(n, _MAX_POINTS, enough, max(512, _MAX_SCORES // n_labels))
         return np.sort(np.random.default_rng(self.context.seed).choice(n, size, replace=False))
+
+
+class LeftOut(NamedTuple):
+    """Points with probabilities by functions that were fitted without them.
+
+    points (n,): Their numbers.
+    """
+
+    points: Integers
+    probabilities: Singles
+    labels: Mask
+
+    def take(self, rows: Any) -> LeftOut:
+        """Return some of the points."""
+        return LeftOut(*(part[rows] for part in self))
 
 
 @dataclass
@@ -190,3 +232,149 @@ class FittedLabels:
                 ranked = tables + np.float32(lift) * (lifted - tables)
                 total[place] += mean_average_precision(ranked, codes, relevance=known, n_jobs=1)  # too few for threads
         return _LIFTS[int(np.argmax(total))]
+
+
+def fit_label_curves(scores: Singles, labels: sp.csr_array, workers: Workers) -> LabelCurves:
+    """Fit the curves of all labels.
+
+    scores (n, n_labels): Leave-one-out scores of points.
+    labels (n, n_labels): Indicator matrix of their labels.
+    """
+    from scipy.special import logit
+
+    n, n_labels = scores.shape
+    counts = np.asarray(labels.sum(axis=0)).ravel()
+    by_label = sp.csc_array(labels)
+    by_label.sort_indices()
+    mean, deviation = scores.mean(axis=0, dtype=np.float64), scores.std(axis=0, dtype=np.float64)
+    varying = (deviation > 1e-9 * np.abs(mean)) & (counts > 0) & (counts < n)
+    deviation = np.where(varying, deviation, 1.0)
+    prior = counts / n
+    slope, intercept = np.empty(n_labels), np.empty(n_labels)
+    start = logit(np.clip(prior, 0.5 / n, 1 - 0.5 / n))
+
+    def fit(chosen: Integers, begin_at: float, pull_to: float, penalty: float) -> None:
+        # The curve of a label that scores separate has no finite optimum without a pull: never begin at its end.
+        slope[:], intercept[:] = begin_at, start
+        step = max(1, _CHUNK_SCORES // n)
+        for begin in range(0, len(chosen), step):
+            part = chosen[begin : begin + step]
+            rows = np.ascontiguousarray(((scores[:, part] - mean[part]) / deviation[part]).T, np.float32)
+            positives = by_label[:, part]
+            found = slope[part], intercept[part]
+            arguments = rows, positives.indptr.astype(np.int64), positives.indices.astype(np.int64), *found
+            kernel = functools.partial(_kernels.fit_curves, *arguments, float(pull_to), float(penalty))
+            workers.map_blocks(kernel, len(part), workers.even_block(len(part), 10 * n + 1e5))
+            slope[part], intercept[part] = found
+
+    frequent = np.flatnonzero(varying & (counts >= _MIN_EXAMPLES) & (n - counts >= _MIN_EXAMPLES))
+    fit(frequent, _DEFAULT_SLOPE, 0.0, 1e-3)
+    median = float(np.median(slope[frequent])) if len(frequent) else _DEFAULT_SLOPE
+    fit(np.flatnonzero(varying), median, median, _PENALTY)
+    slope = np.where(varying, slope, 0.0) / deviation
+    exclusive = bool((np.diff(labels.indptr) == 1).all())
+    trust = np.where(varying, counts / (counts + _PRIOR_POINTS), 0.0)
+    return LabelCurves(slope, np.where(varying, intercept - slope * mean, 0.0), prior, trust, exclusive)
+
+
+def sample_pairs(left_out: Mapping[Source, LeftOut], seed: int) -> tuple[dict[Source, LeftOut], dict[Source, LeftOut]]:
+    """Return queries and items: different points, the same ones from every source as far as possible."""
+    n_labels = next(iter(left_out.values())).labels.shape[1]
+    n_queries = int(np.clip(_MAX_TERMS // (256 * n_labels * len(left_out)), _MIN_QUERIES, _MAX_QUERIES))
+    place = np.random.default_rng(seed).random(1 + max(int(each.points.max()) for each in left_out.values()))
+    queries, items = {}, {}
+    for source, each in left_out.items():
+        order = np.argsort(place[each.points])
+        middle = np.searchsorted(place[each.points][order], _QUERY_SHARE)
+        queries[source] = each.take(order[: min(middle, n_queries)])
+        items[source] = each.take(order[max(middle, len(order) - _MAX_ITEMS) :])
+    return queries, items
+
+
+def matching(queries: Mask, items: Mask, match: Match) -> Mask:
+    """Return which items share a label with queries, or have all of their labels: shape (queries, items)."""
+    asked = queries.astype(np.float32)
+    shared = asked @ items.T.astype(np.float32)
+    return shared > 0 if match == "any" else shared == asked.sum(axis=1)[:, None]
+
+
+def sum_tables(tables: Singles, codes: Codes) -> Singles:
+    """Return the scores of items, shape (queries, items)."""
+    scores = np.zeros((len(tables), len(codes)), np.float32)
+    for byte in range(codes.shape[1]):
+        scores += tables[:, byte, codes[:, byte]]
+    return scores
+
+
+def fit_match_curve(scores: Singles, queries: Singles, happened: Mask, seed: int) -> Floats:
+    """Return the parameters of a curve for the scores (n, k) of n queries and k items."""
+    n, n_items = scores.shape
+    n_best = min(_N_BEST, n_items)
+    best = np.argpartition(-scores, n_best - 1, axis=1)[:, :n_best] if n_best else np.empty((n, 0), np.int64)
+    others = np.random.default_rng(seed).integers(0, max(n_items, 1), (n, _N_RANDOM if n_items else 0))
+    chosen = np.hstack([best, others])
+    x = np.take_along_axis(scores, chosen, axis=1).ravel().astype(np.float64)
+    y = np.take_along_axis(happened, chosen, axis=1).ravel().astype(np.float64)
+    knots = np.quantile(x, np.linspace(0, 1, N_KNOTS)) if len(x) else np.zeros(N_KNOTS)
+    knots = np.maximum.accumulate(knots) + np.arange(N_KNOTS) * 1e-6 * max(1.0, float(np.abs(knots).max()))
+    rises = np.clip((x[:, None] - knots[:-1]) / np.diff(knots), 0, 1)
+    X = np.hstack([np.ones((len(x), 1)), rises, np.repeat(query_features(queries), chosen.shape[1], axis=0)])
+
+    start = np.array([-2.0, *[0.5] * (N_KNOTS - 1), 0.0, 0.0])
+    place = np.arange(len(start))
+    found = _regression(X, y, start, (place > 0) & (place < N_KNOTS))
+    return np.concatenate([knots, np.cumsum(found[:N_KNOTS]), found[N_KNOTS:]])
+
+
+def _regression(X: Floats, y: Floats, start: Floats, bounded: Mask) -> Floats:
+    """Return the weights of a logistic regression with ridge 1, some of them at least 0, by projected Newton steps."""
+    lowest = np.where(bounded, 0.0, -np.inf)
+    previous, found, step, before = start, start, np.zeros_like(start), np.inf
+    for _ in range(_MAX_STEPS):
+        values = X @ found
+        small = np.exp(-np.abs(values))
+        loss = float((np.log1p(small) + np.maximum(values, 0) - values * y).sum() + 0.5 * found @ found)
+        if loss > before:  # overshot: go back half of the step
+            step = step / 2
+            found = np.maximum(previous + step, lowest)
+            continue
+        if before - loss <= 1e-7 * loss:
+            break
+        p = np.where(values >= 0, 1.0, small) / (1 + small)
+        gradient = X.T @ (p - y) + found
+        free = (found > lowest) | (gradient < 0)
+        hessian = (X * (p * (1 - p))[:, None]).T @ X + np.eye(len(found))
+        previous, before, step = found, loss, np.zeros_like(found)
+        step[free] = -np.linalg.solve(hessian[np.ix_(free, free)], gradient[free])
+        found = np.maximum(found + step, lowest)
+    return found
+
+
+def fit_fusion(probabilities: Sequence[Singles], labels: Mask, prior: Floats) -> Fusion:
+    """Fit the combination of several modalities to left-out probabilities (n, n_labels) of the same points.
+
+    labels (n, n_labels): The labels that the points have.
+    """
+    from scipy.special import expit
+
+    some = slice(None, None, -(-labels.size // _MAX_FUSED))
+    labels, probabilities = labels[some], [each[some] for each in probabilities]
+    base = log_odds(prior)
+    evidence = [np.broadcast_to(1.0, labels.shape).ravel()]
+    evidence += [(log_odds(each) - base).ravel() for each in probabilities]
+    X, y = np.stack(evidence), labels.ravel()
+    offset = np.broadcast_to(base, labels.shape).ravel()
+    found = np.array([0.0, *[1 / len(probabilities)] * len(probabilities)])
+    before = np.inf
+    for _ in range(30):
+        values = found @ X + offset
+        loss = float(np.logaddexp(0, values).sum() - values[y].sum() + 0.5 * found @ found)
+        if before - loss <= 1e-9 * abs(loss):
+            break
+        before = loss
+        p = expit(values)
+        gradient = X @ (p - y) + found
+        hessian = (X * (p * (1 - p))) @ X.T + np.eye(len(found))
+        found = found - np.linalg.solve(hessian, gradient)
+    bias, *weights = found.tolist()
+    return Fusion(tuple(weights), bias)

@@ -1,4 +1,12 @@
-"""The label probabilities of a fitted method: one function per modality, their combination, and their storage."""
+"""The label probabilities of a fitted method: one function per modality, their combination, and those of matches.
+
+Scores become probabilities by curves. `LabelCurves` turn the scores of a regression into label probabilities, by a
+logistic curve per label. `MatchCurves` turn the score of a query and an item (`scores`) into the probability that the
+item is what the query asks for. These scores multiply the probabilities of labels as if labels were independent, and
+the first items are those whose scores are overestimated. Curves fitted to pairs of left-out points correct both: a
+monotone, piecewise linear function of the score plus two features of the query, in log-odds, for each choice of
+modalities for queries and for items.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +18,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._arrays import Array, Codes, Floats, Mask, Singles
+from dlfh._arrays import Array, Codes, Floats, Singles
 from dlfh._labels import are_label_names
 from dlfh._parallel import Workers
 from dlfh._persistence.model_folder import with_prefix
-from dlfh._probabilities.curves import LabelCurves, MatchCurves, Source
-from dlfh._probabilities.quantizer import N_CENTROIDS, LabelQuantizer
-from dlfh._probabilities.scores import MATCHES, Match, label_scores
+from dlfh._probabilities.scores import MATCHES, N_CENTROIDS, LabelQuantizer, Match, label_scores
 from dlfh._validation import Features
 from dlfh.codes import n_bytes
 from dlfh.hashing.base import HashFunction, check_array
@@ -25,14 +31,95 @@ from dlfh.hashing.base import HashFunction, check_array
 _MAX_MODALITIES = 4
 #: Range of probabilities whose logarithms are taken.
 _SMALLEST = 1e-6
-#: Maximum number of probabilities that a combination of modalities, a handful of parameters, is fitted to.
-_MAX_FUSED = 1 << 20
 #: Entries of the (queries, centroids, labels) array of terms that is computed at once.
 _CHUNK_TERMS = 1 << 22
 
+#: The modalities that label probabilities come from; none if labels are known.
+Source = tuple[str, ...]
+
+N_KNOTS = 9
+#: Knots, their heights, and the weights of a query's features.
+N_PARAMETERS = 2 * N_KNOTS + 2
 
 #: Label probabilities that are calibrated when this is called; None if a modality has none.
 PendingLabels = Callable[[], "LabelModel | None"]
+
+
+def _sigmoid(values: Floats) -> Floats:
+    # Not scipy.special.expit: a search must not load it.
+    return 1 / (1 + np.exp(-np.clip(values, -700, 700)))
+
+
+@dataclass(frozen=True)
+class LabelCurves:
+    """Probabilities of labels from their scores: trust x sigma(slope x score + intercept) + (1 - trust) x prior.
+
+    prior (n_labels,): Share of points with each label.
+    trust (n_labels,): Weight of the curve, n / (n + 3) for a label of n points.
+    exclusive: Whether every point has exactly one label, so that probabilities sum to 1.
+    """
+
+    slope: Floats
+    intercept: Floats
+    prior: Floats
+    trust: Floats
+    exclusive: bool
+
+    def __call__(self, scores: Array) -> Singles:
+        """Return probabilities of shape (n, n_labels)."""
+        values = _sigmoid(self.slope * scores + self.intercept)
+        values *= self.trust
+        values += (1 - self.trust) * self.prior
+        if self.exclusive:
+            values /= np.maximum(values.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        return values.astype(np.float32)
+
+    def extended(self, prior: Floats) -> LabelCurves:
+        """Return curves with new priors, and with new labels that have nothing but a prior."""
+        more = (0, len(prior) - len(self.prior))
+        slope, intercept, trust = (np.pad(each, more) for each in (self.slope, self.intercept, self.trust))
+        return LabelCurves(slope, intercept, prior, trust, self.exclusive)
+
+    def to_arrays(self) -> dict[str, Array]:
+        curves = np.stack([self.slope, self.intercept, self.prior, self.trust])
+        return {"curves": curves, "exclusive": np.array([self.exclusive])}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array], n_labels: int) -> LabelCurves:
+        slope, intercept, prior, trust = check_array(arrays, "curves", np.float64, (4, n_labels))
+        if min(prior.min(), trust.min()) < 0 or max(prior.max(), trust.max()) > 1:
+            raise ValueError("its label curves have a prior or weight outside 0 to 1")
+        return cls(slope, intercept, prior, trust, bool(check_array(arrays, "exclusive", np.bool_, (1,))[0]))
+
+
+@dataclass(frozen=True)
+class MatchCurves:
+    """Curves by match and by the sources of queries and items.
+
+    parameters (2, n_sources, n_sources, 20): See `N_PARAMETERS`.
+    """
+
+    sources: tuple[Source, ...]
+    parameters: Floats
+
+    def __call__(self, scores: Array, queries: Singles, match: Match, asked: Source, stored: Source) -> Floats:
+        """Return probabilities for the scores (n, k) of n queries with given label probabilities."""
+        place = MATCHES.index(match), self.sources.index(asked), self.sources.index(stored)
+        knots, heights, weights = np.split(self.parameters[place], [N_KNOTS, 2 * N_KNOTS])
+        return _sigmoid(np.interp(scores, knots, heights) + (query_features(queries) @ weights)[:, None])
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array], sources: tuple[Source, ...]) -> MatchCurves:
+        n = len(sources)
+        parameters = check_array(arrays, "matches", np.float64, (len(MATCHES), n, n, N_PARAMETERS))
+        if (np.diff(parameters[..., :N_KNOTS]) <= 0).any() or (np.diff(parameters[..., N_KNOTS:-2]) < 0).any():
+            raise ValueError("its match curves must be increasing")
+        return cls(sources, parameters)
+
+
+def query_features(queries: Singles) -> Floats:
+    """Return the expected number of labels of queries, as a logarithm, and their largest probability."""
+    return np.stack([np.log(queries.sum(axis=1, dtype=np.float64) + 0.01), queries.max(axis=1)], axis=1)
 
 
 class LabelFunction(HashFunction):
@@ -73,10 +160,10 @@ class Fusion:
         """Return probabilities of shape (n, n_labels)."""
         from scipy.special import expit  # here, because opening a collection must not load it
 
-        base = _log_odds(prior)
+        base = log_odds(prior)
         total = base + self.bias
         for weight, each in zip(self.weights, probabilities, strict=True):
-            total = total + weight * (_log_odds(each) - base)
+            total = total + weight * (log_odds(each) - base)
         return expit(total).astype(np.float32)
 
 
@@ -239,36 +326,6 @@ def sources(modalities: Sequence[str]) -> tuple[Source, ...]:
     return (*((name,) for name in modalities), *combinations(modalities), ())
 
 
-def fit_fusion(probabilities: Sequence[Singles], labels: Mask, prior: Floats) -> Fusion:
-    """Fit the combination of several modalities to left-out probabilities (n, n_labels) of the same points.
-
-    labels (n, n_labels): The labels that the points have.
-    """
-    from scipy.special import expit
-
-    some = slice(None, None, -(-labels.size // _MAX_FUSED))
-    labels, probabilities = labels[some], [each[some] for each in probabilities]
-    base = _log_odds(prior)
-    evidence = [np.broadcast_to(1.0, labels.shape).ravel()]
-    evidence += [(_log_odds(each) - base).ravel() for each in probabilities]
-    X, y = np.stack(evidence), labels.ravel()
-    offset = np.broadcast_to(base, labels.shape).ravel()
-    found = np.array([0.0, *[1 / len(probabilities)] * len(probabilities)])
-    before = np.inf
-    for _ in range(30):
-        values = found @ X + offset
-        loss = float(np.logaddexp(0, values).sum() - values[y].sum() + 0.5 * found @ found)
-        if before - loss <= 1e-9 * abs(loss):
-            break
-        before = loss
-        p = expit(values)
-        gradient = X @ (p - y) + found
-        hessian = (X * (p * (1 - p))) @ X.T + np.eye(len(found))
-        found = found - np.linalg.solve(hessian, gradient)
-    bias, *weights = found.tolist()
-    return Fusion(tuple(weights), bias)
-
-
-def _log_odds(probabilities: npt.NDArray[np.floating]) -> Floats:
+def log_odds(probabilities: npt.NDArray[np.floating]) -> Floats:
     clipped = np.clip(np.asarray(probabilities, np.float64), _SMALLEST, 1 - _SMALLEST)
     return np.log(clipped / (1 - clipped))
