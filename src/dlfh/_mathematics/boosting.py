@@ -77,7 +77,6 @@ class WeightedPairs:
         return (x_bits[self.index[0]] == y_bits[self.index[1]]) == self.similar
 
     def error(self, correct: Mask) -> float:
-        """Return the total weight of the incorrect pairs."""
         return float(self.weights[~correct].sum())
 
     def reweight(self, correct: Mask, factor: float) -> None:

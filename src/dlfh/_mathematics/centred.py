@@ -23,11 +23,7 @@ from dlfh.blocks.base import Blocks
 
 
 class CentredRows:
-    """Features of one modality in memory, less a given mean.
-
-    modality: Name in error messages.
-    is_constant (d,): Features that are treated as exactly 0.
-    """
+    """Features of one modality in memory, less a given mean; constant ones are treated as exactly 0."""
 
     def __init__(self, features: Features, modality: str, mean: Floats, is_constant: Mask) -> None:
         self.features, self.modality, self.whole = features, modality, features
@@ -48,8 +44,7 @@ class CentredRows:
         """Return (X - 1 m')'Z for Z (n, k), dense or sparse; shape (d, k)."""
         if self.is_sparse:
             products = self.features.T @ values
-            if sp.issparse(products):
-                products = products.toarray()
+            products = products.toarray() if sp.issparse(products) else products
             products = products - np.outer(self.mean, np.asarray(values.sum(axis=0)).ravel())
         else:
             products = np.zeros((self.n_features, values.shape[1]))
@@ -93,7 +88,6 @@ class CentredRows:
         return gram
 
     def chunks(self) -> Iterator[tuple[int, Floats]]:
-        """Yield chunks of centred rows, each with the number of its first row."""
         width = self.n_features if self.is_sparse else 0
         for start, stop in row_chunks(self.features, width):
             yield start, self.take(slice(start, stop))
@@ -107,13 +101,9 @@ class CentredRows:
 
 
 class Centred(CentredRows):
-    """Features of one modality in memory, less their own mean.
+    """Features of one modality in memory, less their own mean, and ``gram``, X'X of the centred X.
 
-    Features that are constant up to rounding are treated as exactly 0.
-
-    modality: Name in error messages.
     first_row: Number of the first row, for error messages.
-    gram (d, d): X'X of the centred X.
     """
 
     def __init__(self, features: Features, modality: str, first_row: int = 0) -> None:
@@ -223,10 +213,8 @@ def _block_moments(names: tuple[str, ...], crosses: bool, is_checked: bool, star
     targets, sums = blocks[len(names) :], []
     for index, view in enumerate(views):
         later = views[index + 1 :] if crosses else []
-        products = [
-            *(view.cross(other) for other in later),
-            *(view.transposed_times(_doubles(values)) for values in targets),
-        ]
+        products = [view.cross(other) for other in later]
+        products += [view.transposed_times(_doubles(values)) for values in targets]
         means = [*(other.mean for other in later), *(column_means(values) for values in targets)]
         cross = np.hstack([np.empty((view.n_features, 0)), *products])
         target_mean = np.concatenate([np.empty(0), *means])
@@ -249,7 +237,6 @@ def _centred_rows(modality: str, mean: Floats, is_constant: Mask, is_checked: bo
 
 
 def _product(method: Any, rows: Any, arguments: tuple[Any, ...], _: int, block: Any, *values: Any) -> Floats:
-    """Return a product of `CentredRows` with a block."""
     return np.asarray(method(rows(block), *arguments, *map(_doubles, values)))
 
 

@@ -98,19 +98,11 @@ class Classifiers:
             bound += loss.max_curvature * (K.T @ K)
         self._scaling = scaling_by(bound)
 
-    def solve(
-        self,
-        signs: Signs,
-        *,
-        start: Fit | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 500,
-        on_done: Callable[[int], None] = lambda n_columns: None,
-    ) -> Fit:
+    def solve(self, signs: Signs, *, start: Fit | None = None, **options: Any) -> Fit:
         """Return one classifier per column of ``signs``.
 
         start: The result of another call, to start from; by default zeros.
-        tol, max_iter, on_done: As for `descend`.
+        options: ``tol``, ``max_iter`` and ``on_done`` of `descend`.
         """
         n_columns = signs.shape[1]
         if start is None:
@@ -118,8 +110,7 @@ class Classifiers:
             start = Fit(weights, np.zeros(n_columns), 0, values)
         points = _PointsInMemory(self, signs, start.values)
         columns = Columns(start.weights, points.loss, self.K0, self.penalty)
-        found = descend(columns, points, self._scaling, tol=tol, max_iter=max_iter, on_done=on_done)
-        return Fit(*found, points.values)
+        return Fit(*descend(columns, points, self._scaling, **options), points.values)
 
 
 class _PointsInMemory:
@@ -159,7 +150,6 @@ class _PointsInMemory:
         return length, objective, ~worse
 
     def _losses(self, margins: Singles) -> tuple[Singles, Floats]:
-        """Return minus the derivatives of the loss by K w, and the loss of each column."""
         residuals = np.empty_like(margins)
 
         def losses(start: int, stop: int) -> Floats:
@@ -200,30 +190,20 @@ def loss_sums(
 
 
 def solve_by_sums(
-    sums: Sums,
-    gram: Floats,
-    n_columns: int,
-    K0: Floats,
-    penalty: float,
-    loss: Loss,
-    *,
-    tol: float = 1e-6,
-    max_iter: int = 500,
-    on_done: Callable[[int], None] = lambda n_columns: None,
+    sums: Sums, gram: Floats, n_columns: int, K0: Floats, penalty: float, loss: Loss, **options: Any
 ) -> tuple[Floats, Floats, int]:
     """Return weights (k, columns), objectives, and the number of iterations, each of which called ``sums`` once.
 
     sums: See `Sums`. It is called once before the first iteration.
     gram (k, k): K'K over all points.
-    K0, penalty, loss: As for `Classifiers`.
-    tol, max_iter, on_done: As for `descend`.
+    K0, penalty, loss, options: As for `Classifiers`.
     """
     weights = np.zeros((len(K0), n_columns))
     points = _SummedPoints(sums, weights)
     columns = Columns(weights, points.loss, K0, penalty)
     scaling = scaling_by(2 * penalty * K0 + loss.max_curvature * gram)
     # A step of length 1 can be much too short where Newton's would not be, so one more small step is required.
-    return descend(columns, points, scaling, tol=tol, max_iter=max_iter, patience=3, on_done=on_done)
+    return descend(columns, points, scaling, patience=3, **options)
 
 
 class _SummedPoints:

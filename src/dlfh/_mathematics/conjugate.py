@@ -48,10 +48,9 @@ def solve_by_conjugate_gradients(
         weight 0.
     """
     varying = np.flatnonzero(squares)
-    X = features[:, varying] if len(varying) < features.shape[1] else features
-    X = sp.csr_array(X, dtype=np.float64)
-    system = _System(X, mean[varying], 1 / (squares[varying] + ridge), ridge, workers)
     every = varying if len(varying) < features.shape[1] else slice(None)
+    X = sp.csr_array(features if isinstance(every, slice) else features[:, every], dtype=np.float64)
+    system = _System(X, mean[varying], 1 / (squares[varying] + ridge), ridge, workers)
     groups, of_group = np.unique(targets.row_of_point, return_inverse=True)
     by_group = len(groups) < targets.n_bits
     n_columns = len(groups) if by_group else targets.n_bits
@@ -59,10 +58,8 @@ def solve_by_conjugate_gradients(
     for columns in np.array_split(np.arange(n_columns), -(-n_columns // _GROUP_BITS)):
         U = np.empty((X.shape[0], len(columns)))
         for rows in _slices(len(U)):
-            if by_group:
-                U[rows] = of_group[rows, None] == columns
-            else:
-                U[rows] = targets.points(rows.start, rows.stop)[:, columns]
+            chosen = of_group[rows, None] == columns if by_group else targets.points(rows.start, rows.stop)[:, columns]
+            U[rows] = chosen
         U -= U.mean(axis=0)
         weights[every, columns[0] : columns[-1] + 1] = system.solve(U)
     if not by_group:
@@ -89,7 +86,6 @@ class _Pieces:
             self.pieces.append(sp.csr_array(parts, shape=(last - first, self.shape[1])))
 
     def times(self, values: Floats) -> Floats:
-        """Return the product with a dense matrix."""
         product = np.empty((self.shape[0], values.shape[1]))
 
         def multiply(number: int, _: int) -> None:
@@ -149,10 +145,8 @@ class _System:
         return np.sum(self._each(function), axis=0)
 
     def _each(self, function: Callable[[slice], Any]) -> list[Any]:
-        """Return a function of every chunk of words, in order."""
-        return self.workers.map_blocks(
-            lambda start, stop: function(slice(start, stop)), self.words.shape[0], _CHUNK_ROWS
-        )
+        n = self.words.shape[0]
+        return self.workers.map_blocks(lambda start, stop: function(slice(start, stop)), n, _CHUNK_ROWS)
 
 
 def _dots(a: Floats, b: Floats) -> Floats:

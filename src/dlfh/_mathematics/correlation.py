@@ -19,19 +19,14 @@ NO_CORRELATION = 1e-6
 
 
 class Whitening:
-    """The Cholesky factor L of a covariance, C + ridge I = L L'.
-
-    covariance (d, d): Positive semi-definite.
-    ridge: At least the rounding error of the covariance.
-    """
+    """The Cholesky factor L of a covariance, C + ridge I = L L', with a ridge of at least its rounding error."""
 
     def __init__(self, covariance: Floats, ridge: float) -> None:
-        d = len(covariance)
-        trace = float(np.trace(covariance))
-        self.ridge = max(ridge, 4 * np.finfo(np.float64).eps * trace, float(np.finfo(np.float64).tiny))
+        rounding = 4 * np.finfo(np.float64).eps * float(np.trace(covariance))
+        self.ridge = max(ridge, rounding, float(np.finfo(np.float64).tiny))
         while True:
             regular = covariance.copy()
-            regular.flat[:: d + 1] += self.ridge
+            regular.flat[:: len(covariance) + 1] += self.ridge
             try:
                 self.factor: Floats = scipy.linalg.cholesky(regular, lower=True, check_finite=False)
                 break

@@ -47,10 +47,7 @@ def scaling_by(bound: Floats) -> Floats:
 
 
 class Line:
-    """A step of each column, and the objective along it.
-
-    slope: The slope of the objective.
-    """
+    """A step of each column, and the objective along it."""
 
     def __init__(self, columns: Columns, step: Floats, slope: Floats) -> None:
         self.columns, self.step, self.slope = columns, step, slope
@@ -78,20 +75,14 @@ class Points(Protocol):
         """Return the gradient of the objective, given that of the penalty."""
 
     def move(self, line: Line) -> tuple[Floats, Floats, Mask]:
-        """Move columns; return lengths, objectives, and a mask of the columns that moved.
-
-        The others try a shorter step next.
-        """
+        """Move columns; return lengths, objectives, and which columns moved: the others try a shorter step next."""
 
     def drop(self, done: Mask) -> None:
         """Remove columns that have converged."""
 
 
 class Columns:
-    """The columns that have not converged: their positions and L-BFGS histories.
-
-    weights, loss: Where they start, and the loss there.
-    """
+    """The columns that have not converged: their positions and L-BFGS histories."""
 
     def __init__(self, weights: Floats, loss: Floats, K0: Floats, penalty: float) -> None:
         self.K0, self.penalty = K0, penalty
@@ -104,7 +95,6 @@ class Columns:
         self.last: tuple[Floats, Floats, Mask] | None = None
 
     def keep(self, which: Mask) -> None:
-        """Keep a subset of the columns."""
         self.index, self.objective, self.n_small = self.index[which], self.objective[which], self.n_small[which]
         self.weights, self.K0_weights = self.weights[:, which], self.K0_weights[:, which]
         self.steps = [step[:, which] for step in self.steps]
@@ -120,8 +110,7 @@ class Columns:
             self.steps = _extended(self.steps, np.where(useful, step, 0), moved)
             self.changes = _extended(self.changes, np.where(useful, change, 0), moved)
         pairs = [(s, y, inverse(dots(s, y))) for s, y in zip(self.steps, self.changes, strict=True)]
-        q = gradient.copy()
-        factors = []
+        q, factors = gradient.copy(), []
         for s, y, rho in reversed(pairs):
             factors.append(rho * dots(s, q))
             q -= factors[-1] * y
@@ -130,8 +119,7 @@ class Columns:
             q *= np.where(rho > 0, dots(s, y) * inverse(dots(y, y)), 1.0)
         for (s, y, rho), factor in zip(pairs, reversed(factors), strict=True):
             q += s * (factor - rho * dots(y, q))
-        uphill = dots(q, gradient) <= 0
-        return -np.where(uphill, gradient, q)
+        return -np.where(dots(q, gradient) <= 0, gradient, q)  # not uphill
 
     def go(self, line: Line, length: Floats, objective: Floats, moved: Mask) -> None:
         """Take steps of the given lengths in the columns that moved."""
@@ -155,10 +143,10 @@ def descend(
     points: Points,
     scaling: Floats,
     *,
-    tol: float,
-    max_iter: int,
+    tol: float = 1e-6,
+    max_iter: int = 500,
     patience: int = 2,
-    on_done: Callable[[int], None],
+    on_done: Callable[[int], None] = lambda n_columns: None,
 ) -> tuple[Floats, Floats, int]:
     """Return weights, objectives and the number of iterations.
 
@@ -167,8 +155,7 @@ def descend(
         less than this share.
     on_done: Called with the number of columns each time some converge.
     """
-    weights, objective = columns.weights.copy(), columns.objective.copy()
-    n_iter = 0
+    weights, objective, n_iter = columns.weights.copy(), columns.objective.copy(), 0
     while len(columns.index) and n_iter < max_iter:
         n_iter += 1
         scaled = scaling @ points.gradient(2 * columns.penalty * columns.K0_weights)

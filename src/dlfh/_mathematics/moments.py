@@ -56,22 +56,15 @@ class Moments:
         return cls(len(rows), mean, gram.astype(np.float64), cross.astype(np.float64), target_mean)
 
     def __add__(self, other: Moments) -> Moments:
-        """Return the moments of both sets of points."""
         n = self.n_points + other.n_points
         shift, target_shift = other.mean - self.mean, other.target_mean - self.target_mean
         share, weight = other.n_points / n, self.n_points * other.n_points / n
         gram, cross = self.gram + other.gram, self.cross + other.cross
         gram += np.outer(weight * shift, shift)
         cross += np.outer(weight * shift, target_shift)
-        return Moments(
-            n,
-            self.mean + share * shift,
-            gram,
-            cross,
-            self.target_mean + share * target_shift,
-            max(self.rounding, other.rounding),
-            self.after_products or other.after_products,
-        )
+        mean, target_mean = self.mean + share * shift, self.target_mean + share * target_shift
+        error = max(self.rounding, other.rounding), self.after_products or other.after_products
+        return Moments(n, mean, gram, cross, target_mean, *error)
 
     @property
     def variances(self) -> Floats:
@@ -86,9 +79,8 @@ class Moments:
     def with_targets(self, n_targets: int) -> Moments:
         """Return the moments with further targets, which are 0 for all points so far."""
         more = n_targets - len(self.target_mean)
-        return replace(
-            self, cross=np.pad(self.cross, ((0, 0), (0, more))), target_mean=np.pad(self.target_mean, (0, more))
-        )
+        cross, target_mean = np.pad(self.cross, ((0, 0), (0, more))), np.pad(self.target_mean, (0, more))
+        return replace(self, cross=cross, target_mean=target_mean)
 
     def divided(self, divisors: Floats) -> Moments:
         """Return the moments of the features, each divided by its divisor."""
@@ -156,9 +148,7 @@ def moments(features: Features, targets: Targets, modality: str, workers: Worker
     return Moments(features.shape[0], *parts, targets.mean(), rounding, sparse).without_constants()
 
 
-def _dense_moments(
-    features: npt.NDArray[np.generic], targets: Targets, modality: str, workers: Workers
-) -> tuple[Floats, Floats, Floats]:
+def _dense_moments(features: Array, targets: Targets, modality: str, workers: Workers) -> tuple[Floats, Floats, Floats]:
     n, n_features = features.shape
     dtype = compute_dtype(features.dtype)
     # With few distinct codes, X'U is the sum over codes of (sum of the features of their points) x code.
@@ -194,8 +184,7 @@ def _dense_moments(
     return mean, gram, cross
 
 
-def _converted(rows: npt.NDArray[np.generic], dtype: npt.DTypeLike, workers: Workers) -> Array:
-    """Return rows in another type; unchanged if they have it."""
+def _converted(rows: Array, dtype: npt.DTypeLike, workers: Workers) -> Array:
     if rows.dtype == dtype:
         return rows
     converted = np.empty(rows.shape, dtype)
@@ -208,11 +197,7 @@ def _converted(rows: npt.NDArray[np.generic], dtype: npt.DTypeLike, workers: Wor
 
 
 def dense_gram(
-    features: npt.NDArray[np.generic],
-    mean: Floats,
-    dtype: npt.DTypeLike,
-    targets: Targets | None = None,
-    cross: Floats | None = None,
+    features: Array, mean: Floats, dtype: npt.DTypeLike, targets: Targets | None = None, cross: Floats | None = None
 ) -> Floats:
     """Return X'X of the centred features; add X'U to ``cross`` in the same pass, if given."""
     gram = np.zeros((features.shape[1], features.shape[1]))
@@ -249,8 +234,7 @@ def _sparse_moments(
     membership = sp.csr_array((np.ones(n), targets.row_of_point, np.arange(n + 1)), shape=(n, len(targets.codes)))
     sums = (membership.T @ features).tocsr()
     mean = np.asarray(sums.sum(axis=0)).ravel() / n
-    cross = np.zeros((n_features, targets.n_bits))
-    total = np.zeros(targets.n_bits)
+    cross, total = np.zeros((n_features, targets.n_bits)), np.zeros(targets.n_bits)
     counts = np.bincount(targets.row_of_point, minlength=len(targets.codes))
     for start in range(0, sums.shape[0], 65536):
         codes = targets.rows(start, start + 65536)

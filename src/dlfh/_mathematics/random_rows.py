@@ -24,10 +24,7 @@ def draw(rng: np.random.Generator, n_rows: int, n_columns: int, *, uniform: bool
 
 
 def random_rows(rng: np.random.Generator, features: Blocks, n_columns: int, *, uniform: bool = False) -> Blocks:
-    """Return random rows in the same blocks as the features; each block is drawn by the worker that reads it.
-
-    The generator advances past the first group of rows and the seeds of the others.
-    """
+    """Return random rows in the same blocks as the features; each block is drawn by the worker that reads it."""
     blocks = RandomBlocks(rng, features, n_columns, uniform=uniform)
     if features.whole is not None:
         return blocks.cached()

@@ -33,6 +33,9 @@ _CHUNK_ROWS = 4096
 #: Lower bound of 1 - h, which is 0 for a point that determines its own prediction.
 _MIN_FREEDOM = 1e-9
 
+#: Returns the dense features of some points.
+Rows = Callable[[slice], Array]
+
 
 def check_ridge(ridge: Any) -> float | str:
     """Return a checked ``ridge``: "auto", or a number of at least 0."""
@@ -66,7 +69,6 @@ class Ridge:
         return float(max(ridge, floor, np.finfo(np.float64).tiny))
 
     def for_features(self, variances: Floats, features: Features, mean: Floats) -> float:
-        """Return the ridge for raw features."""
         sparse = bool(sp.issparse(features))
         rounding = rounding_of(np.float64 if sparse else compute_dtype(features.dtype))
         return self.resolve(variances, rounding_error(variances, features.shape[0], mean, rounding, sparse))
@@ -89,12 +91,11 @@ def solve_without_gram(
     raise_if_not_finite(features, modality)
     mean = column_means(features)
     squares = _centred_squares(features, mean)
-    if is_wide(features):
-        gamma = ridge.for_features(squares, features, mean)
-        return mean, solve_by_conjugate_gradients(features, mean, squares, targets, gamma, workers), gamma
-    if not squares.any():
+    if not is_wide(features) and not squares.any():
         return mean, np.zeros((features.shape[1], targets.n_bits)), 0.0
     gamma = ridge.for_features(squares, features, mean)
+    if is_wide(features):
+        return mean, solve_by_conjugate_gradients(features, mean, squares, targets, gamma, workers), gamma
     return mean, _solve_by_points(features, mean, targets, gamma), gamma
 
 
@@ -190,12 +191,9 @@ def solve_ridge(matrix: Floats, ridge: float | Floats, right: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class RidgeSolution:
-    """A solved ridge regression, with the matrix that its leave-one-out predictions need.
+    """A solved ridge regression, with the matrix X'X + ridge I that its leave-one-out predictions need.
 
-    mean (d,): Means of the features.
-    matrix (d, d): X'X + ridge I, for centred features.
-    weights (d, k), offset (k,): The prediction for x is ``(x - mean) @ weights + offset``.
-    intercept: Whether the offset was fitted.
+    The prediction for x is ``(x - mean) @ weights + offset``; ``intercept`` says whether the offset was fitted.
     """
 
     n_points: int
@@ -207,16 +205,10 @@ class RidgeSolution:
 
     @classmethod
     def of_rows(
-        cls,
-        rows: Callable[[slice], Array],
-        targets: Targets,
-        ridge: Callable[[Floats], float | Floats],
-        *,
-        intercept: bool = True,
+        cls, rows: Rows, targets: Targets, ridge: Callable[[Floats], float | Floats], *, intercept: bool = True
     ) -> RidgeSolution:
         """Solve the regression of all points.
 
-        rows: Returns the dense features of some points.
         ridge: Returns the ridge, a number or a matrix, from the sums of squares of the centred features.
         """
         n = len(targets.row_of_point)
@@ -231,15 +223,13 @@ class RidgeSolution:
         return cls(n, mean, gram, weights, offset, intercept)
 
     def columns(self, columns: slice) -> RidgeSolution:
-        """Return the solution for some of the targets."""
         return replace(self, weights=self.weights[:, columns], offset=self.offset[columns])
 
     def leave_one_out(
-        self, rows: Callable[[slice], Array], targets: Targets, own_feature: Callable[[Array], Integers] | None = None
+        self, rows: Rows, targets: Targets, own_feature: Callable[[Array], Integers] | None = None
     ) -> Singles:
         """Return leave-one-out predictions, of all points or of a sample of them.
 
-        rows: Returns the dense features of some points.
         own_feature: Returns, for the features of some points, the number of the feature that derives from the point
             itself (a kernel base at the point) and is left out with it; -1 for points without one.
         """
@@ -271,12 +261,11 @@ def _chunks(n: int) -> list[slice]:
     return [slice(start, min(start + _CHUNK_ROWS, n)) for start in range(0, n, _CHUNK_ROWS)]
 
 
-def _cholesky(matrix: Floats) -> Floats:
+def _cholesky(matrix: Floats) -> Array:
     try:
-        factor: Array = np.linalg.cholesky(matrix)
+        return np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:  # rounding made it indefinite
-        factor = np.linalg.cholesky(matrix + 1e-10 * np.trace(matrix) / len(matrix) * np.eye(len(matrix)))
-    return factor
+        return np.linalg.cholesky(matrix + 1e-10 * np.trace(matrix) / len(matrix) * np.eye(len(matrix)))
 
 
 def leave_one_out_by_points(features: Features, targets: Targets, ridge: float, *, intercept: bool = True) -> Singles:

@@ -18,14 +18,8 @@ __all__ = ["Auto", "Deep", "HashFunction", "HashLearner", "KernelLogistic", "Ker
 #: The module of each kind that a saved model may name.
 HashFunction._registry.declare(
     __name__,
-    {
-        "deep": "deep",
-        "kernel": "kernel",
-        "latent-binary": "kernel",
-        "linear": "linear",
-        "torch": "deep",
-        "unit-linear": "linear",
-    },
+    {"deep": "deep", "torch": "deep", "kernel": "kernel", "latent-binary": "kernel"}
+    | {"linear": "linear", "unit-linear": "linear"},
 )
 HashLearner._registry.declare(
     __name__,

@@ -7,13 +7,13 @@ regularised linear functions suit sparse words.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
-from dlfh._arrays import Integers, Mask
+from dlfh._arrays import Mask
 from dlfh._labels import LabelSets
 from dlfh._mathematics.copies import copies_per_point, copy_groups
 from dlfh._mathematics.moments import Moments
@@ -32,7 +32,7 @@ _Ridge: TypeAlias = LinearRidge | KernelRidge
 
 #: Fewest points to choose by, and to choose more than the penalty by.
 _FEWEST_POINTS, _MIN_POINTS = 20, 200
-#: Share of points below which a bit's value is rare.
+#: Share of points below which a bit's rarer value is rare; the median over bits is compared.
 _RARE = 0.1
 #: Maximum number of queries.
 _MAX_QUERIES = 1000
@@ -94,20 +94,20 @@ class Auto(BlockLearner):
             survey.look(points)
         else:  # in the same pass as all that the chosen learner may need
             survey.look(np.union1d(points, random_bases(n, self.max_bases, context.seed)), SCALINGS)
-        sample = _Sample(survey.take(points), *targets.take(points))
+        sample, (codes, labels) = survey.take(points), targets.take(points)
         if len(points) < _FEWEST_POINTS:
             return next(_small_kinds(KernelRidge()))
-        groups = copy_groups(sample.features, sample.labels.set_of_point)
-        distinct = sample.take(np.unique(groups, return_index=True)[1])
-        is_small = distinct.n_points < _MIN_POINTS
-        if not is_small and not context.needs_sums and _rarer_share(sample.targets) < _RARE:
+        distinct = np.unique(copy_groups(sample, labels.set_of_point), return_index=True)[1]
+        is_small = len(distinct) < _MIN_POINTS
+        if not is_small and not context.needs_sums and np.median(1 - np.abs(codes.mean())) / 2 < _RARE:
             return KernelLogistic()
-        folds = _folds(distinct.n_points, _N_SMALL_FOLDS if is_small else _N_FOLDS, rng)
+        folds = _folds(len(distinct), _N_SMALL_FOLDS if is_small else _N_FOLDS, rng)
         stages: list[Callable[[_Ridge], Iterator[_Ridge]]] = [self._kinds, _ridges, _bandwidths]
-        if is_small or sp.issparse(sample.features):
+        if is_small or sp.issparse(sample):
             stages = [_small_kinds] if is_small else [_sparse_kinds, _ridges]
         advance = context.bar.counter(f"choosing: {modality}", 4 * len(stages) - 4 or 3)
-        evaluation = _Evaluation(distinct, folds, modality, context)
+        rows = Targets(codes.codes, codes.row_of_point[distinct], codes.n_bits)
+        evaluation = _Evaluation(sample[distinct], rows, labels.take(distinct), folds, modality, context)
         trials: list[Trial[_Ridge]] = []
         for stage in stages:
             best = best_trial(trials).candidate if trials else KernelRidge()
@@ -115,7 +115,7 @@ class Auto(BlockLearner):
         chosen = best_trial(trials).candidate
         # The ridge is the ratio of noise to signal, which does not depend on the number of points. Copies repeat the
         # noise with the signal, so it grows with their number.
-        factor = copies_per_point(distinct.n_points, len(points), n)
+        factor = copies_per_point(len(distinct), len(points), n)
         if not is_small:  # (one standard error of few points is too much)
             comparable = [trial for trial in trials if type(trial.candidate) is type(chosen)]
             chosen = least_regularised_within_one_se(comparable, lambda learner: learner.shrinkage).candidate
@@ -123,7 +123,7 @@ class Auto(BlockLearner):
             # more words, not more occurrences of each.)
             if whole is not None and is_wide(whole):
                 share = typical_variance(whole[points]) / typical_variance(whole)
-                factor *= share * distinct.n_points / len(points)
+                factor *= share * len(distinct) / len(points)
             else:
                 factor *= np.count_nonzero(~folds[0]) / n
         return replace(chosen, shrinkage=float(f"{chosen.shrinkage * factor:.2g}"))
@@ -132,11 +132,6 @@ class Auto(BlockLearner):
         for scaling in SCALINGS:
             yield LinearRidge(shrinkage=0.1, scaling=scaling)
             yield KernelRidge(self.max_bases, bandwidth=0.5, shrinkage=1e-2, scaling=scaling, precision="single")
-
-
-def _rarer_share(targets: Targets) -> float:
-    """Return the share of points that have the rarer value of a bit; the median over bits."""
-    return float(np.median(1 - np.abs(targets.mean())) / 2)
 
 
 def _sparse_kinds(_: _Ridge) -> Iterator[_Ridge]:
@@ -177,38 +172,24 @@ def _folds(n_points: int, n_folds: int, rng: np.random.Generator) -> list[Mask]:
     return [fold_of_point == fold for fold in range(n_folds if n_points <= _MAX_CROSS_VALIDATED else 1)]
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """Points to choose by."""
-
-    features: Features
-    targets: Targets
-    labels: LabelSets
-
-    @property
-    def n_points(self) -> int:
-        return int(self.features.shape[0])
-
-    def take(self, points: Integers) -> _Sample:
-        """Return some of the points."""
-        targets = Targets(self.targets.codes, self.targets.row_of_point[points], self.targets.n_bits)
-        return _Sample(self.features[points], targets, self.labels.take(points))
-
-
 class _Evaluation:
-    """Held-out evaluation of learners.
+    """Evaluation of learners on folds of held-out points."""
 
-    folds: Masks of held-out points.
-    """
-
-    def __init__(self, sample: _Sample, folds: Sequence[Mask], modality: str, context: FitContext) -> None:
+    def __init__(
+        self,
+        features: Features,
+        targets: Targets,
+        labels: LabelSets,
+        folds: Sequence[Mask],
+        modality: str,
+        context: FitContext,
+    ) -> None:
         self.modality, self.context = modality, FitContext(context.workers, context.seed)
         self.held_out = np.flatnonzero(np.any(folds, axis=0))
-        self.features, targets = sample.features, sample.targets
-        if sp.issparse(self.features):
-            self.features = self.features[:, np.unique(self.features.indices)]  # drops words of no sampled text
+        # Without the words of no sampled text.
+        self.features = features[:, np.unique(features.indices)] if sp.issparse(features) else features
         self.learned = targets.codes[targets.row_of_point[self.held_out]]
-        sets = sample.labels.take(self.held_out)
+        sets = labels.take(self.held_out)
         self.labels = sets.rows()[sets.set_of_point]
         self.folds = []
         for fold in folds:
@@ -246,8 +227,8 @@ class _Evaluation:
         return trial
 
     def _kernel_sums(self, learner: KernelRidge) -> list[tuple[RBFMap, Moments]]:
-        kernels = [learner.kernel(blocks, self.modality, self.context) for blocks, _, _ in self.folds]
-        return [
-            (kernel, learner.sum_blocks(kernel, blocks, targets, self.modality, self.context))
-            for kernel, (blocks, targets, _) in zip(kernels, self.folds, strict=True)
-        ]
+        sums = []
+        for blocks, targets, _ in self.folds:
+            kernel = learner.kernel(blocks, self.modality, self.context)
+            sums.append((kernel, learner.sum_blocks(kernel, blocks, targets, self.modality, self.context)))
+        return sums

@@ -34,14 +34,8 @@ from dlfh.errors import InputError
 
 @dataclass(frozen=True)
 class FitContext:
-    """Resources of a learner.
+    """Resources of a learner, and results by modality: learners that `Auto` chose, `Survey`s, solved regressions.
 
-    workers: Threads.
-    seed: Random seed, the same for all modalities.
-    bar: Progress display.
-    chosen: The learners that `Auto` chose, by modality.
-    surveys: Statistics of the features that were computed already, by modality.
-    solutions: The regressions that were solved, by modality, for leave-one-out predictions.
     needs_sums: Whether learners must be summed ones, to which points can be added.
     """
 

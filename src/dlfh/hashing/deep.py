@@ -7,7 +7,7 @@ matrices, and encoding is plain NumPy. With a custom ``torch.nn.Module``, encodi
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -75,10 +75,7 @@ class TorchHash(ChunkedFunction):
     kind = "torch"
 
     def __init__(self, module: Any, state: dict[str, Array], n_features: int, n_bits: int) -> None:
-        self.module = module
-        self._state = state
-        self.n_features = n_features
-        self.n_bits = n_bits
+        self.module, self._state, self.n_features, self.n_bits = module, state, n_features, n_bits
 
     def attach(self, module: Any) -> None:
         """Load the saved parameters into ``module`` and use it for encoding."""
@@ -173,22 +170,24 @@ class Deep(HashLearner):
     def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> HashFunction:
         torch = _torch()
         raise_if_not_finite(features, modality)
-        if self.module is None:
-            mean, scale = _standardisation(features)
-        else:
-            mean, scale = np.zeros(features.shape[1]), np.ones(features.shape[1])
+        width = features.shape[1]
+        mean, scale = _standardisation(features) if self.module is None else (np.zeros(width), np.ones(width))
+
+        def inputs(rows: Integers) -> Singles:
+            return ((_dense(features[rows]) - mean) / scale).astype(np.float32)
+
         threads = torch.get_num_threads()
         torch.set_num_threads(context.workers.n_jobs)
         try:
             with torch.random.fork_rng():
                 torch.manual_seed(context.seed % 2**63)
-                network = self._network(torch, features.shape[1], targets.n_bits)
-                self._train(torch, network, features, targets, modality, mean, scale, context)
+                network = self._network(torch, width, targets.n_bits)
+                self._train(network, inputs, targets, modality, context)
         finally:
             torch.set_num_threads(threads)
         if self.module is not None:
             state = {name: value.cpu().numpy() for name, value in network.state_dict().items()}
-            return TorchHash(network, state, features.shape[1], targets.n_bits)
+            return TorchHash(network, state, width, targets.n_bits)
         layers = [
             (layer.weight.detach().cpu().numpy().T.astype(np.float64), layer.bias.detach().cpu().numpy())
             for layer in network
@@ -212,27 +211,18 @@ class Deep(HashLearner):
         return torch.nn.Sequential(*layers, torch.nn.Linear(width, n_bits)).to(device)
 
     def _train(
-        self,
-        torch: Any,
-        network: Any,
-        features: Features,
-        targets: Targets,
-        modality: str,
-        mean: Any,
-        scale: Any,
-        context: FitContext,
+        self, network: Any, inputs: Callable[[Integers], Singles], targets: Targets, modality: str, context: FitContext
     ) -> None:
-        device = next(network.parameters()).device
+        torch, device = _torch(), next(network.parameters()).device
         rng = np.random.default_rng(context.seed)
-        order = rng.permutation(features.shape[0])
+        order = rng.permutation(len(targets.row_of_point))
         n_held = min(max(1, int(self.validation * len(order))), len(order) - 1)
         held, rest = np.sort(order[:n_held]), order[n_held:]
         loss_of = torch.nn.BCEWithLogitsLoss()
 
         def loss_at(rows: Integers) -> Any:
-            inputs = torch.from_numpy(((_dense(features[rows]) - mean) / scale).astype(np.float32)).to(device)
             bits = np.unpackbits(targets.codes[targets.row_of_point[rows]], axis=1, count=targets.n_bits)
-            outputs = network(inputs)
+            outputs = network(torch.from_numpy(inputs(rows)).to(device))
             if outputs.shape != bits.shape:
                 raise InputError(
                     f"the network for modality {modality!r} returns outputs of shape {tuple(outputs.shape)} for "

@@ -212,12 +212,10 @@ class _SecondMoments:
         return np.maximum(self.squares - self.mean**2, 0)
 
     def scaling(self) -> Scaling:
-        """Return the standard scaling."""
         with np.errstate(over="ignore", invalid="ignore"):
             return Scaling.by_deviations(np.sqrt(self.variances), self.squares)
 
     def spread(self, scaling: Scaling) -> _Spread:
-        """Return the spread of the scaled features."""
         total = self.n_points * float((self.variances / scaling.divisors**2).sum())
         return _Spread(self.n_points, self.mean / scaling.divisors, total)
 
@@ -258,7 +256,6 @@ class Survey:
         self._rows = sp.csr_array(sp.vstack(parts)) if self.features.is_sparse else np.concatenate(parts)
 
     def take(self, numbers: Integers) -> Any:
-        """Return rows that were read."""
         return self._rows[np.searchsorted(self._numbers, numbers)]
 
     def scaling(self, kind: str) -> Scaling:
@@ -276,10 +273,8 @@ class Survey:
         Its bandwidth is a multiple of the mean squared distance between two points, 2 (mean |x|^2 - |mean x|^2).
         """
         n, n_features = self.features.shape
-        n_sampled = n_bases
-        if bases == "kmeans":
-            n_sampled = max(n_bases, min(64 * n_bases, _CLUSTER_BYTES // (4 * n_features)))
-        numbers = random_bases(n, n_sampled, seed)
+        n_clustered = min(64 * n_bases, _CLUSTER_BYTES // (4 * n_features)) if bases == "kmeans" else 0
+        numbers = random_bases(n, max(n_bases, n_clustered), seed)
         self.look(numbers, [scaling])
         scale, spread = self.scaling(scaling), self._spreads[scaling]
         if scaling == "standard":

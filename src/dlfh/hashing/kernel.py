@@ -36,10 +36,8 @@ class KernelHash(ChunkedFunction):
     kind = "kernel"
 
     def __init__(self, kernel: RBFMap, weights: Floats, offset: Floats, *, is_logistic: bool) -> None:
-        self.kernel = kernel
+        self.kernel, self.offset, self.is_logistic = kernel, offset, is_logistic
         self.weights = np.ascontiguousarray(weights)  # as in a file: BLAS may round differently for another layout
-        self.offset = offset
-        self.is_logistic = is_logistic
         self.n_features, self.n_bits = kernel.bases.shape[1], weights.shape[1]
 
     def _values(self, rows: Features, modality: str, workers: Workers) -> Floats:
@@ -52,11 +50,8 @@ class KernelHash(ChunkedFunction):
         return part
 
     def to_arrays(self) -> dict[str, Array]:
-        return self.kernel.to_arrays() | {
-            "weights": self.weights,
-            "offset": self.offset,
-            "is_logistic": np.array([self.is_logistic]),
-        }
+        is_logistic = np.array([self.is_logistic])
+        return self.kernel.to_arrays() | {"weights": self.weights, "offset": self.offset, "is_logistic": is_logistic}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> KernelHash:
@@ -163,16 +158,12 @@ class KernelLogistic(BlockLearner):
         from dlfh.hashing.kernel_rows import KernelRows, kernel_chunks
 
         kernel = Survey.of(features, modality, context).kernel(self.n_bases, context.seed, bases=self.bases)
-        options: dict[str, Any] = {
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-            "on_done": context.bar.counter(f"bits: {modality}", targets.n_bits),
-        }
+        on_done = context.bar.counter(f"bits: {modality}", targets.n_bits)
+        options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "on_done": on_done}
         if features.whole is not None:
             chunks = kernel_chunks(kernel, features.whole, self.memory)
             problem = Classifiers(chunks, kernel.between_bases(), self.penalty, LOGISTIC, context.workers)
-            signs = targets.whole.points(0, features.shape[0])
-            weights = problem.solve(signs, **options).weights
+            weights = problem.solve(targets.whole.points(0, features.shape[0]), **options).weights
         else:
             rows = KernelRows(kernel, features, targets, self.memory, context.n_jobs(features))
             gram, K0 = rows.gram(), kernel.between_bases()
@@ -246,12 +237,10 @@ class KernelRidge(SummedLearner):
     def sums(
         self, feature_map: RBFMap, features: Features, targets: Targets, modality: str, workers: Workers
     ) -> Moments:
-        n = features.shape[0]
-        bounds = ((start, min(start + CHUNK_ROWS, n)) for start in range(0, n, CHUNK_ROWS))
         dtype = np.float32 if self.precision == "single" else np.float64
         parts = (
-            Moments.of_rows(feature_map(features[start:stop], dtype), targets.points(start, stop))
-            for start, stop in bounds
+            Moments.of_rows(feature_map(features[at : at + CHUNK_ROWS], dtype), targets.points(at, at + CHUNK_ROWS))
+            for at in range(0, features.shape[0], CHUNK_ROWS)
         )
         found = functools.reduce(operator.add, parts)
         if not np.isfinite(found.gram).all():
@@ -262,7 +251,6 @@ class KernelRidge(SummedLearner):
         return self._solve(feature_map, sums)[0]
 
     def _solve(self, kernel: RBFMap, sums: Moments) -> tuple[KernelHash, RidgeSolution]:
-        """Return the hash function and the regression."""
         matrix = sums.gram.copy()
         weights = solve_ridge(matrix, self._resolve_ridge(kernel, sums.variances), sums.cross)
         function = KernelHash(kernel, weights, sums.target_mean - sums.mean @ weights, is_logistic=False)
@@ -286,11 +274,9 @@ class KernelRidge(SummedLearner):
         def rows(chunk: slice) -> Floats:
             return kernel(features[chunk])
 
+        def base_at(values: Array) -> Integers:
+            return np.where(values.max(axis=1) > _AT_A_BASE, values.argmax(axis=1), -1)
+
         if solution is None:
             solution = RidgeSolution.of_rows(rows, targets, functools.partial(self._resolve_ridge, kernel))
-        return solution.leave_one_out(rows, targets, _base_at)
-
-
-def _base_at(values: Array) -> Integers:
-    """Return the base that coincides with each point, from the points' kernel values; -1 if none does."""
-    return np.where(values.max(axis=1) > _AT_A_BASE, values.argmax(axis=1), -1)
+        return solution.leave_one_out(rows, targets, base_at)

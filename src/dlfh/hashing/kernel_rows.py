@@ -35,12 +35,9 @@ def kernel_chunks(kernel: RBFMap, features: Features, memory: int) -> Callable[[
     def chunks() -> Iterator[tuple[int, int, Singles]]:
         for number, start in enumerate(range(0, n, CHUNK_ROWS)):
             stop = min(start + CHUNK_ROWS, n)
-            if number < len(kept):
-                values = kept[number]
-            else:
-                values = kernel(features[start:stop], np.float32)
-                if stop <= n_kept:
-                    kept.append(values)
+            values = kept[number] if number < len(kept) else kernel(features[start:stop], np.float32)
+            if number >= len(kept) and stop <= n_kept:
+                kept.append(values)
             yield start, stop, values
 
     return chunks
@@ -70,11 +67,9 @@ class KernelRows:
         self.kept = BlockValues([keep(0, *blocks) for _, blocks in read])
 
     def gram(self) -> Floats:
-        """Return K'K of the kernel values K."""
         return self._sum(_gram)
 
     def loss_sums(self, weights: Floats, columns: Integers) -> Floats:
-        """Return the losses of some bits and their gradients, see `dlfh._mathematics.classifiers.loss_sums`."""
         return self._sum(functools.partial(_loss_sums, self.n_jobs), (weights, columns))
 
     def _sum(self, function: Callable[..., Floats], *arguments: Any) -> Floats:
@@ -89,7 +84,6 @@ class KernelRows:
 
 
 def _chunks(kernel: RBFMap, targets_of: Callable[[Array], Targets], block: Any, points: Array) -> Iterator[Rows]:
-    """Yield the kernel values and bits of chunks of a block."""
     targets = targets_of(points)
     for start in range(0, block.shape[0], CHUNK_ROWS):
         values = kernel(block[start : start + CHUNK_ROWS], np.float32)

@@ -64,13 +64,10 @@ class LinearHash(HashFunction):
         offset: Floats | None = None,
         scaling: Scaling = UNSCALED,
     ) -> None:
-        self.scaling = scaling
-        self.mean = mean
+        self.mean, self.intercept, self.ridge, self.scaling = mean, intercept, ridge, scaling
         # By rows, as in a file: BLAS may round differently for another layout.
         self.weights = weights = np.ascontiguousarray(weights)
         self.n_features, self.n_bits = weights.shape
-        self.intercept = intercept
-        self.ridge = ridge
         # Computed from the rounded weights, so that a large mean cancels exactly.
         self.offset = intercept - np.matmul(mean, weights, dtype=np.float64) if offset is None else offset
         self._terms: dict[tuple[float, np.dtype[Any]], Array] = {}  # see _bit_terms
@@ -152,14 +149,8 @@ class LinearHash(HashFunction):
         return self._terms[key]
 
     def to_arrays(self) -> dict[str, Array]:
-        return {
-            "mean": self.mean,
-            "weights": self.weights,
-            "intercept": self.intercept,
-            "offset": self.offset,
-            "ridge": np.array([self.ridge]),
-            **self.scaling.to_arrays(),
-        }
+        arrays = {name: getattr(self, name) for name in ("mean", "weights", "intercept", "offset")}
+        return arrays | {"ridge": np.array([self.ridge])} | self.scaling.to_arrays()
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> LinearHash:
@@ -172,11 +163,7 @@ class LinearHash(HashFunction):
 
 
 class UnitLinearHash(ChunkedFunction):
-    """A linear function of rows scaled to length 1 by `unit_rows`, as matrix factorization needs.
-
-    function: The function of the unit rows.
-    split: Whether features are split into their positive and negative parts.
-    """
+    """A linear function of rows scaled to length 1 by `unit_rows`, as matrix factorization needs."""
 
     kind = "unit-linear"
     chunk_rows = 8192
@@ -277,12 +264,11 @@ class LinearRidge(SummedLearner):
             function, context.solutions[modality] = self._solve(scaling, sums, modality, keep=False)
             return function
         with np.errstate(over="ignore", invalid="ignore"):
-            mean, weights, ridge = solve_without_gram(
-                scaling(whole), targets.whole, Ridge(self.ridge, self.shrinkage), modality, context.workers
-            )
+            ridge = Ridge(self.ridge, self.shrinkage)
+            mean, weights, gamma = solve_without_gram(scaling(whole), targets.whole, ridge, modality, context.workers)
         if not np.isfinite(mean).all():
             raise_for_overflow(whole, modality)
-        return self._hash(mean, weights, targets.whole.mean(), ridge, scaling, modality)
+        return self._hash(mean, weights, targets.whole.mean(), gamma, scaling, modality)
 
     def map_of(self, function: HashFunction) -> Scaling:
         """Return the scaling under which points are summed; the sums of "standard" ones are divided afterwards."""
@@ -302,7 +288,6 @@ class LinearRidge(SummedLearner):
         return self._solve(feature_map, sums, modality, keep=True)[0]
 
     def _solve(self, scaling: Scaling, sums: Moments, modality: str, *, keep: bool) -> tuple[LinearHash, RidgeSolution]:
-        """Return the hash function and the regression; ``keep`` says whether the sums are used again."""
         if self.scaling == "standard" and scaling.kind != "standard":
             mean_squares = sums.variances / sums.n_points + sums.mean**2
             scaling = Scaling.by_deviations(np.sqrt(sums.variances / sums.n_points), mean_squares)
@@ -310,9 +295,8 @@ class LinearRidge(SummedLearner):
         with np.errstate(over="ignore", invalid="ignore"):
             weights, ridge, matrix = ridge_of_moments(sums, Ridge(self.ridge, self.shrinkage), keep=keep)
         function = self._hash(sums.mean, weights, sums.target_mean, ridge, scaling, modality)
-        return function, RidgeSolution(
-            sums.n_points, sums.mean, matrix, weights, function.intercept, bool(self.fit_intercept)
-        )
+        intercept = function.intercept, bool(self.fit_intercept)
+        return function, RidgeSolution(sums.n_points, sums.mean, matrix, weights, *intercept)
 
     def _hash(
         self, mean: Floats, weights: Array, target_mean: Floats, ridge: float, scaling: Scaling, modality: str
