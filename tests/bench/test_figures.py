@@ -6,7 +6,9 @@ from tests.bench.faked import figure
 
 
 def test_figures_are_reproducible() -> None:
-    assert figure().svg == figure().svg
-    assert figure().png == figure().png
-    assert figure().png.startswith(b"\x89PNG")
-    assert figure().to_csv().splitlines()[:2] == ["panel,line,x,y", "a,DLFH,1,0.5"]
+    files = figure().files()
+    assert files == figure().files()
+    contents = {name.rpartition(".")[2]: content for name, content in files.items()}
+    assert contents["svg"].startswith(b"<?xml")
+    assert contents["png"].startswith(b"\x89PNG")
+    assert contents["csv"].decode().splitlines()[:2] == ["panel,line,x,y", "a,DLFH,1,0.5"]

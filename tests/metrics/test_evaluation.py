@@ -194,7 +194,7 @@ def test_measures_computed_together_equal_those_computed_alone(
         overlap = 0.5 * (labels[0] @ labels[1].T)
         judgements = {"relevance": overlap if form == "matrix" else sp.csr_array(overlap)}
     together = evaluate(queries, items, measures=measures, ties=ties, **judgements)
-    assert list(together) == measures
+    assert list(together) == list(map(str, measures))
     for each in measures:
         alone = evaluate(queries, items, measures=each, ties=ties, **judgements)
         np.testing.assert_array_equal(together.per_query[each], alone.per_query[each])
@@ -287,7 +287,7 @@ def test_results_are_indexed_by_measure_or_name_print_and_convert() -> None:
     assert isinstance(result, Evaluation)
     assert result["AP@50"] == result[AP @ 50] == result.to_dict()["AP@50"]
     assert "AP@50" in result
-    assert AP @ 50 in result
+    assert result["AP @ 50"] == result["AP@50"]
     assert "AP" not in result
     assert "nonsense" not in result
     assert len(result) == 3
@@ -302,9 +302,9 @@ def test_results_are_indexed_by_measure_or_name_print_and_convert() -> None:
 
 
 def test_repeated_measures_are_computed_once_and_ap_is_the_default() -> None:
-    assert list(evaluate(*scene(1), measures=["AP", AP, "AP"])) == [AP]
-    assert list(evaluate(*scene(1), measures="P@3")) == [P @ 3]
-    assert list(evaluate(*scene(1))) == [AP]
+    assert list(evaluate(*scene(1), measures=["AP", AP, "AP"])) == ["AP"]
+    assert list(evaluate(*scene(1), measures="P@3")) == ["P@3"]
+    assert list(evaluate(*scene(1))) == ["AP"]
     with pytest.raises(InputError, match="measures is empty"):
         evaluate(*scene(1), measures=[])
 
@@ -334,7 +334,7 @@ def test_more_shared_labels_than_a_byte_can_count() -> None:
     ("change", "message"),
     [
         ({"queries": np.zeros((2, 2), np.uint8)}, "queries have codes of 2 bytes but the database has 1"),
-        ({"queries": np.zeros((2, 9), np.float32)}, r"projections of shape \(2, 9\), but the database has codes of 1"),
+        ({"queries": np.zeros((2, 9), np.float32)}, r"projections of shape \(2, 9\), but the database has 1 bytes"),
         ({"queries": np.full((2, 8), np.nan)}, "NaN or infinity in row 0"),
         ({"queries": np.zeros((2, 1), np.int64)}, "queries must be packed codes"),
         ({"database": np.zeros((3, 1))}, "database must be packed codes"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from fractions import Fraction
 from itertools import permutations
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from dlfh import InputError
 from dlfh.codes import pack, unpack
 from dlfh.metrics import evaluate
-from dlfh.metrics.measures import AP, MEASURES, PR, PRH, Measure, P, R, nDCG, parse_measure
+from dlfh.metrics.measures import AP, MEASURES, PR, PRH, Measure, P, R, _harmonic, nDCG, parse_measure
 from tests.metrics.scenes import scene
 from tests.strategies import seeds
 
@@ -204,3 +205,8 @@ def test_comparing_label_sets_requires_labels() -> None:
     queries, items, *_ = scene(0)
     with pytest.raises(InputError, match="compares label sets: pass query_labels and database_labels"):
         evaluate(queries, items, relevance=np.ones((5, 60)), measures=[P(match="all")])
+
+
+def test_harmonic_numbers() -> None:
+    for n in (0, 1, 2, 10, 100_000):
+        assert _harmonic(n) == pytest.approx(math.fsum(1 / i for i in range(1, n + 1)), rel=1e-14, abs=1e-15)

@@ -22,8 +22,7 @@ from dlfh.errors import InputError, NotFittedError
 from dlfh.methods.base import CrossModalHasher, hasher_from_parts
 from dlfh.metrics import mean_average_precision
 
-#: Code length, not a multiple of 8.
-N_BITS = 20
+N_BITS = 20  # code length, not a multiple of 8
 
 #: Number of points in the training set and of queries.
 N_TRAIN, N_TEST = 300, 60

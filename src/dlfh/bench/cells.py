@@ -27,16 +27,14 @@ class SplitSpec:
     """How to split a data set into training points, queries and unseen points."""
 
     seed: int = 0
-    #: Number of queries, for data sets that do not define them.
-    queries: int | None = None
+    queries: int | None = None  # number of queries, for data sets that do not define them
     #: Share of the training points to hold out as the *unseen* database. With 0, the queries are divided into two
     #: halves, and each half is the unseen database of the other.
     unseen_share: float = 0.0
     #: Share of the training points that replace the queries when parameters are tuned, and the seed for choosing them.
     validation_share: float = 0.0
     validation_seed: int = 0
-    #: Number of training points to keep; None keeps all.
-    size: int | None = None
+    size: int | None = None  # number of training points to keep; None keeps all
 
 
 @dataclass(frozen=True)
@@ -44,18 +42,15 @@ class Cell:
     """One computation: a method with its parameters on a split of a data set."""
 
     data: str
-    #: Hash of the data set's arrays.
-    fingerprint: str
+    fingerprint: str  # hash of the data set's arrays
     method: str
-    #: Parameters that differ from the method's defaults.
-    parameters: dict[str, Any]
+    parameters: dict[str, Any]  # parameters that differ from the method's defaults
     bits: int
     seed: int
     split: SplitSpec = field(default_factory=SplitSpec)
     #: Accuracy of a fit; training time and memory with the machine to itself; or accuracy of codes in a file.
     kind: Literal["retrieval", "time", "codes"] = "retrieval"
-    #: Cut-off of MAP@k and precision@k.
-    k: int = 50
+    k: int = 50  # cut-off of MAP@k and precision@k
     #: Number of training points that the method learns from (None for all); it encodes the others.
     train_points: int | None = None
     #: Version of the library, and of the source of other packages' methods; another one may produce other codes.
@@ -76,7 +71,6 @@ class Cell:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Cell:
-        """Return a cell from the JSON object that `plain` returned."""
         return cls(**{**plain, "split": SplitSpec(**plain["split"])})
 
 
@@ -84,19 +78,14 @@ class Cell:
 class Result:
     """The result of a cell."""
 
-    #: Measurements that the settings determine.
-    values: dict[str, Any]
-    #: Seconds and bytes, which vary from run to run.
-    times: dict[str, Any]
-    #: Reason why there are no values.
-    failure: str | None = None
+    values: dict[str, Any]  # measurements that the settings determine
+    times: dict[str, Any]  # seconds and bytes, which vary from run to run
+    failure: str | None = None  # reason why there are no values
     #: The limit that the cell exceeded: ``{"minutes": 5}`` or ``{"gigabytes": 8}``.
     limit: dict[str, float] | None = None
-    #: Where it was computed.
-    machine: dict[str, Any] | None = None
+    machine: dict[str, Any] | None = None  # where it was computed
 
     def scores(self, protocol: str, direction: str) -> dict[str, Any] | None:
-        """Return the measurements in a protocol and direction, or None."""
         scores: dict[str, Any] | None = self.values.get("protocols", {}).get(protocol, {}).get(direction)
         return scores
 
@@ -105,7 +94,6 @@ class Result:
         return self.limit is not None and any(limits[name] > value for name, value in self.limit.items())
 
     def is_valid(self) -> bool:
-        """Return whether the fields have the types that a run writes."""
         return (
             isinstance(self.values, dict)
             and isinstance(self.times, dict)
@@ -139,7 +127,6 @@ class Cache:
         self.cells = make_folder(self.folder / "cells")
 
     def get(self, cell: Cell) -> Result | None:
-        """Return the result of a cell, or None if no valid one is cached."""
         try:
             document = json.loads((self.cells / f"{cell.key}.json").read_bytes())
             result = Result(**{name: document[name] for name in Result.__dataclass_fields__})
@@ -173,8 +160,8 @@ class Cache:
 
 def describe_machine() -> dict[str, Any]:
     """Return processor, cores, memory, system and versions of libraries."""
-    processor = _find("/proc/cpuinfo", r"model name\s*:\s*(.+)")
-    kilobytes = _find("/proc/meminfo", r"MemTotal:\s*(\d+) kB")
+    processor = find_in_file("/proc/cpuinfo", r"model name\s*:\s*(.+)")
+    kilobytes = find_in_file("/proc/meminfo", r"MemTotal:\s*(\d+) kB")
     libraries = {name: importlib.metadata.version(name) for name in ("numpy", "scipy", "numba", "faiss-cpu")}
     return {
         "processor": processor.strip() or platform.processor() or platform.machine(),
@@ -185,6 +172,7 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def _find(file: str, pattern: str) -> str:
+def find_in_file(file: str, pattern: str) -> str:
+    """Return the first group of a pattern in a text file; empty if the file or the pattern is missing."""
     match = re.search(pattern, Path(file).read_text()) if Path(file).exists() else None
     return match[1] if match else ""

@@ -24,8 +24,7 @@ from dlfh.datasets.leakage import fingerprints, shared_points
 from dlfh.datasets.loaders import load_file
 from dlfh.errors import InputError
 
-#: Format of published splits.
-_FORMAT = "dlfh-splits 1"
+_FORMAT = "dlfh-splits 1"  # format of published splits
 
 
 @dataclass(frozen=True)
@@ -42,14 +41,10 @@ class Source:
     """A data set with floating-point features and CSR indicator labels."""
 
     name: str
-    #: "all", to be split at random; or "train", "queries" and optionally "unseen".
-    parts: dict[str, Paired]
-    #: Remarks for the report.
-    notes: tuple[str, ...] = ()
-    #: Key in `dlfh.datasets.descriptions.DATA_SETS` of this data set, or of the one that it imitates.
-    like: str = ""
-    #: Whether the numbers of points and features are those of the published data set.
-    as_published: bool = False
+    parts: dict[str, Paired]  # "all", to be split at random; or "train", "queries" and optionally "unseen"
+    notes: tuple[str, ...] = ()  # remarks for the report
+    like: str = ""  # key in `dlfh.datasets.descriptions.DATA_SETS` of this data set, or of the one that it imitates
+    as_published: bool = False  # whether the numbers of points and features are those of the published data set
 
     @classmethod
     def of(cls, name: str, parts: dict[str, Paired], notes: tuple[str, ...] = (), **others: Any) -> Source:
@@ -82,7 +77,6 @@ class Source:
         return digest.hexdigest()[:16]
 
     def n_train(self, spec: SplitSpec) -> int:
-        """Return the number of training points in a split."""
         n_points = len(self.parts["train"]) if self.has_queries else len(self.parts["all"]) - self._n_queries(spec)
         for share in (spec.validation_share, spec.unseen_share):
             n_points -= round(share * n_points)
@@ -141,7 +135,6 @@ class Source:
 
     @classmethod
     def open(cls, path: Path) -> Source:
-        """Read a file written by `save`."""
         from safetensors import safe_open
 
         with safe_open(path, "numpy") as file:

@@ -17,7 +17,7 @@ from dlfh.bench.tables import csv_text, markdown_text
 
 #: The palette of Okabe and Ito, safe for colour-blind readers, without its yellow, which is too light for paper.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#555555", "#8c564b")
-_STYLES = ("-", "--", ":")
+STYLES = ("-", "--", ":")
 _MARKERS = "os^Dv<>P"
 
 
@@ -53,30 +53,13 @@ class Figure(abc.ABC):
     remarks: tuple[str, ...] = field(default=(), kw_only=True)
 
     @abc.abstractmethod
-    def _csv_rows(self) -> Iterable[Sequence[str]]:
-        """Return the data as rows, headings first."""
+    def _csv_rows(self) -> Iterable[Sequence[str]]: ...
 
     @abc.abstractmethod
-    def _draw(self, canvas: Any) -> None:
-        """Draw on an empty canvas."""
-
-    def to_csv(self) -> str:
-        """Return one line per point."""
-        return csv_text(self._csv_rows())
-
-    @property
-    def svg(self) -> str:
-        """The figure as SVG; equal content gives equal bytes."""
-        return self._drawn["svg"].decode()
-
-    @property
-    def png(self) -> bytes:
-        """The figure as PNG, at 160 dots per inch."""
-        return self._drawn["png"]
+    def _draw(self, canvas: Any) -> None: ...
 
     def to_html(self) -> str:
-        """Return a figure element with the drawing inside."""
-        encoded = base64.b64encode(self.svg.encode()).decode()
+        encoded = base64.b64encode(self._drawn["svg"]).decode()
         remarks = "".join(f'<p class="remark">{escape(remark)}</p>' for remark in self.remarks)
         return (
             f'<figure class="plot" id="{escape(self.key)}"><figcaption>{escape(self.title)}</figcaption>'
@@ -84,18 +67,17 @@ class Figure(abc.ABC):
         )
 
     def to_markdown(self) -> str:
-        """Return a link to the drawing, the title and the remarks."""
         title = markdown_text(self.title)
         link = f"![{title}](figures/{self.key}.svg)"
         return "\n\n".join([link, f"*{title}*", *map(markdown_text, self.remarks)])
 
     def files(self) -> dict[str, bytes]:
-        """Return the files beside a report: drawings and data."""
-        contents = self._drawn | {"csv": self.to_csv().encode()}
+        contents = self._drawn | {"csv": csv_text(self._csv_rows()).encode()}
         return {f"figures/{self.key}.{suffix}": content for suffix, content in contents.items()}
 
     @functools.cached_property
     def _drawn(self) -> dict[str, bytes]:
+        """The drawing as SVG and PNG; equal content gives equal bytes."""
         import matplotlib
         from matplotlib.figure import Figure as Canvas
 
@@ -192,7 +174,7 @@ def _draw_panel(panel: Panel, axis: Any) -> None:
         axis.plot(
             line.x,
             line.y,
-            line.style or _STYLES[line.colour // len(_COLOURS) % len(_STYLES)],
+            line.style or STYLES[line.colour // len(_COLOURS) % len(STYLES)],
             label=line.label,
             color=_COLOURS[line.colour % len(_COLOURS)],
             marker=_MARKERS[line.colour % len(_MARKERS)] if line.markers else None,

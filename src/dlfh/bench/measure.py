@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ import numpy as np
 
 from dlfh._arrays import Codes, Integers, Singles
 from dlfh._parallel import blas_threads
-from dlfh.bench.cells import Cell
+from dlfh.bench.cells import Cell, find_in_file
 from dlfh.bench.data import Partition
 from dlfh.codes import n_bytes
 from dlfh.datasets.code_files import read_code_set
@@ -21,23 +22,16 @@ from dlfh.methods.catalogue import METHODS
 from dlfh.metrics import evaluate
 from dlfh.metrics.measures import AP, PR, P, nDCG
 
-#: Number of points on a precision-recall curve, evenly spaced in the logarithm of the rank.
-CURVE_POINTS = 60
+CURVE_POINTS = 60  # number of points on a precision-recall curve, evenly spaced in the logarithm of the rank
+EXACT_AT = 5  # cut-off of the precision that counts items with exactly the query's labels
 
-#: Cut-off of the precision that counts items with exactly the query's labels.
-EXACT_AT = 5
-
-#: Methods that this process has fitted before, so that their kernels are compiled.
-_compiled: set[str] = set()
+_compiled: set[str] = set()  # methods that this process has fitted before, so that their kernels are compiled
 
 Measured = tuple[dict[str, Any], dict[str, Any]]
 
 
 def build(cell: Cell, threads: int, memory: int | None = None) -> CrossModalHasher:
-    """Return the unfitted method of a cell.
-
-    Methods that have a memory limit get ``memory``, which decides whether they run but not their codes.
-    """
+    """Return the unfitted method of a cell; ``memory`` limits whether it runs, but does not change its codes."""
     method: Any = METHODS[cell.method]
     given: dict[str, Any] = {"n_jobs": threads}
     if not method.info.is_deterministic:
@@ -105,17 +99,18 @@ def given_codes(cell: Cell, parts: Partition, threads: int, memory: int | None =
     return {"protocols": protocols, "n_queries": len(parts.queries)}, {}
 
 
-#: Codes by modality, and labels.
-_Database = tuple[dict[str, Codes], Any]
+_Codes = dict[str, Codes]  # by modality, as the values
+_Values = dict[str, Singles]
+_Database = tuple[_Codes, Any]  # with labels
 
 
 class _Search(NamedTuple):
     """Queries (codes by modality, and their real values if known) and the database that they search."""
 
-    query_codes: dict[str, Codes]
-    query_values: dict[str, Singles]
+    query_codes: _Codes
+    query_values: _Values
     query_labels: Any
-    database: dict[str, Codes]
+    database: _Codes
     database_labels: Any
 
 
@@ -140,17 +135,9 @@ def _databases(model: CrossModalHasher, parts: Partition, rows: Integers | None)
 
 
 def _protocols(
-    cell: Cell,
-    parts: Partition,
-    threads: int,
-    queries: dict[str, Codes],
-    values: dict[str, Singles],
-    databases: dict[str, _Database],
+    cell: Cell, parts: Partition, threads: int, queries: _Codes, values: _Values, databases: dict[str, _Database]
 ) -> dict[str, dict[str, Any]]:
-    """Return the scores by protocol and direction.
-
-    Without unseen points, each half of the queries is the unseen database of the other.
-    """
+    """Return scores; without unseen points, each half of the queries is the unseen database of the other."""
     labels = parts.queries.labels
     searches = {protocol: [_Search(queries, values, labels, *each)] for protocol, each in databases.items()}
     if parts.unseen is None and len(parts.queries) > 1:
@@ -172,10 +159,7 @@ def _protocols(
 
 
 def _scores(searches: list[_Search], query: str, database: str, k: int, threads: int) -> dict[str, Any]:
-    """Return means over all queries; a query without relevant items counts as 0.
-
-    If a database has fewer than k items, k is their number.
-    """
+    """Return means over all queries, with 0 for those without relevant items; k is at most the number of items."""
     n_items = min(len(search.database[database]) for search in searches)
     k = min(k, n_items)
     ranks = np.unique([*np.geomspace(1, n_items, CURVE_POINTS).round().astype(np.int64), k])
@@ -204,16 +188,10 @@ def _scores(searches: list[_Search], query: str, database: str, k: int, threads:
 
 
 def _reset_peak() -> None:
-    try:
-        with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")
-    except OSError:  # without Linux, the peak is that of the whole process, compilation included
-        pass
+    with contextlib.suppress(OSError):  # without Linux, the peak is that of the whole process, compilation included
+        Path("/proc/self/clear_refs").write_text("5")
 
 
 def _peak_bytes() -> int | None:
-    try:
-        with open("/proc/self/status") as file:
-            return next(1024 * int(line.split()[1]) for line in file if line.startswith("VmHWM"))
-    except (OSError, StopIteration):
-        return None
+    kilobytes = find_in_file("/proc/self/status", r"VmHWM:\s*(\d+) kB")
+    return 1024 * int(kilobytes) if kilobytes else None

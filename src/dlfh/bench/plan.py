@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from dlfh._version import __version__
 from dlfh.bench.cells import Cell, Result, SplitSpec
@@ -43,7 +43,6 @@ class Plan:
 
     @property
     def directions(self) -> list[str]:
-        """All directions of cross-modal search."""
         return [f"{query} → {database}" for query, database in itertools.permutations(self.source.modalities, 2)]
 
     def n_train(self) -> int:
@@ -88,35 +87,23 @@ class Plan:
         data = self.source.name, self.source.fingerprint
         return Cell(*data, row.label, parameters, bits, seed, self.split(seed), "codes", self.settings.k)
 
-    def cell(
-        self,
-        row: Row,
-        bits: int,
-        seed: int,
-        *,
-        kind: Literal["retrieval", "time"] = "retrieval",
-        size: int | None = None,
-        changed: Mapping[str, Any] | None = None,
-    ) -> Cell:
-        """Return the cell of a row, with changed parameters."""
+    def cell(self, row: Row, bits: int, seed: int, size: int | None = None, changed: Mapping[str, Any] = {}) -> Cell:
         split = self.split(seed)
         if size is not None and size < self.n_train():
             split = replace(split, size=size)
         method: Any = METHODS[row.method]
         defaults = method().get_params(deep=False)
-        points = None if kind == "time" else row.train_points
-        parameters = row.at(bits, **(changed or {}))
+        points = row.train_points
         return Cell(
             self.source.name,
             self.source.fingerprint,
             row.method,
             # Parameters equal to the defaults are omitted, so that equal computations are the same cell.
-            {name: value for name, value in parameters.items() if not _same(value, defaults[name])},
+            {name: value for name, value in row.at(bits, changed).items() if not _same(value, defaults[name])},
             bits=bits,
             seed=0 if method.info.is_deterministic else seed,
             split=split,
-            kind=kind,
-            k=Cell.k if kind == "time" else self.settings.k,
+            k=self.settings.k,
             train_points=None if points is None or points >= self.source.n_train(split) else points,
             version=__version__ if row.method in MODULES else f"{__version__}, {_sources(method)}",
         )
@@ -140,7 +127,6 @@ class Study(Plan):
         return [None if None in run else sum(run) / len(run) for run in values]
 
     def summary(self, row: Row, bits: int, protocol: str, way: str | None = None, measure: str = "map") -> Summary:
-        """Return the mean of a measure over the runs of a row."""
         failures = (self.results[cell].failure or "" for cell in self.cells(row, bits))
         return summarize(self.runs(row, bits, protocol, way, measure), failures)
 
@@ -165,18 +151,14 @@ def _same(value: Any, other: Any) -> bool:
 
 @dataclass(frozen=True)
 class Section:
-    """A section of a report: paragraphs, tables and figures under a title.
-
-    ``varies`` marks times and memory, which differ from run to run. ``files`` maps names to the contents of further
-    files, written beside the report but not shown in it.
-    """
+    """A section of a report: paragraphs, tables and figures under a title."""
 
     key: str
     title: str
     paragraphs: tuple[str, ...]
     blocks: tuple[ReportTable | Figure, ...]
-    varies: bool = False
-    files: Mapping[str, str] = field(default_factory=dict)
+    varies: bool = False  # whether it has times and memory, which differ from run to run
+    files: Mapping[str, str] = field(default_factory=dict)  # further files by name, not shown in the report
 
     def is_folded(self, block: ReportTable | Figure) -> bool:
         """Return whether a page shows only the title of a block until it is clicked: all tables but the first."""
@@ -194,5 +176,4 @@ class Experiment:
     draws: bool = True
 
     def sections(self, plan: Plan, results: Results) -> list[Section]:
-        """Return the sections of the report."""
         return self.report(Study(plan.source, plan.settings, results))

@@ -25,8 +25,7 @@ from dlfh.bench.tables import ReportTable, Summary, TableRow, csv_text
 from dlfh.bench.toml import to_toml
 from dlfh.errors import InputError
 
-#: Where a report lists the MAP of every run.
-SCORES_FILE = "tables/map-runs.csv"
+SCORES_FILE = "tables/map-runs.csv"  # where a report lists the MAP of every run
 
 
 class RunScore(NamedTuple):
@@ -83,13 +82,10 @@ class Ranking:
     """Mean ranks of methods, best first; rank 1 is best."""
 
     ranks: dict[str, float]
-    #: Number of comparisons of all methods.
-    n_blocks: int
-    #: Friedman's statistic, corrected for ties, and its p-value by Iman and Davenport's F distribution.
-    statistic: float
-    p_value: float
-    #: Critical difference of mean ranks.
-    difference: float
+    n_blocks: int  # number of comparisons of all methods
+    statistic: float  # Friedman's, corrected for ties
+    p_value: float  # by Iman and Davenport's F distribution
+    difference: float  # critical difference of mean ranks
 
     def tied_with_best(self) -> list[str]:
         """Return the methods that do not differ significantly from the first, including the first."""
@@ -97,16 +93,11 @@ class Ranking:
         return [label for label, rank in self.ranks.items() if rank - first <= self.difference]
 
     def worse_than(self, label: str) -> list[str]:
-        """Return the methods that are significantly worse than a method."""
         return [other for other, rank in self.ranks.items() if rank - self.ranks[label] > self.difference]
 
 
 def rank_methods(labels: Sequence[str], scores: Floats, level: float = 0.05) -> Ranking:
-    """Rank methods by scores, higher scores first; equal scores share their ranks.
-
-    labels: Names of the methods.
-    level: Significance level.
-    """
+    """Rank methods by scores (blocks, methods), higher scores first; equal scores share their ranks."""
     from scipy.stats import f, rankdata
 
     n_blocks, n_methods = scores.shape

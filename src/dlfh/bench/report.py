@@ -15,8 +15,7 @@ from dlfh.bench.plan import Experiment, Plan, Results, Section
 from dlfh.bench.tables import ReportTable, Summary, TableRow, markdown_text
 from dlfh.errors import InputError
 
-#: Beginning of every report's title, by which reports are recognised.
-TITLE = "Cross-modal hashing"
+TITLE = "Cross-modal hashing"  # beginning of every report's title, by which reports are recognised
 
 
 def write_report(folder: Path, experiment: Experiment, plan: Plan, results: Results) -> list[Section]:
@@ -91,7 +90,6 @@ class Report:
         )
 
     def to_markdown(self) -> str:
-        """Return the report as Markdown, with figures as links to files."""
         facts = markdown_text(", ".join(f"{name} {value}" for name, value in _machine_facts().items()))
         head = [f"# {markdown_text(self.title)}", *map(markdown_text, self.lead)]
         tail = ["## Settings and machine", f"{facts}.", f"```toml\n{self.settings}```"]
@@ -140,7 +138,6 @@ def _machine_facts() -> dict[str, str]:
 
 
 def _seconds_section(results: Results) -> Section:
-    """Return the computing time by method."""
     times: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for cell, result in results.items():
         if "total" in result.times:

@@ -31,8 +31,7 @@ from dlfh.bench.settings import Settings
 from dlfh.errors import DLFHError, InputError
 from dlfh.methods.catalogue import METHODS
 
-#: Seconds between two checks of the workers' memory and time.
-_TICK = 0.1
+_TICK = 0.1  # seconds between two checks of the workers' memory and time
 
 #: Approximate cost of a cell relative to DLFH.
 _WEIGHTS = {
@@ -40,8 +39,7 @@ _WEIGHTS = {
     **{"KDLFH": 5.0, "CMFH": 4.0, "SMFH": 4.0, "PDH": 4.0, "LFH": 2.0},
 }
 
-#: First line of output.
-_READY = "ready"
+_READY = "ready"  # first line of output
 
 #: A worker and its answer; the answer is None when the process has ended.
 Message: TypeAlias = "tuple[Worker, dict[str, Any] | None]"
@@ -105,7 +103,6 @@ class Worker:
             return 0
 
     def describe_end(self) -> str:
-        """Describe how the process ended by itself."""
         with contextlib.suppress(subprocess.TimeoutExpired):  # it may have closed its output just before
             self._process.wait(timeout=5)
         status = self._process.poll()

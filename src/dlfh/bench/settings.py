@@ -73,15 +73,12 @@ DATA_SETTINGS: dict[str, dict[str, Any]] = {
 class Row:
     """A row of a table: a method with parameters."""
 
-    #: The method's name, followed by other words if a method has several rows: "DLFH paper".
-    label: str
+    label: str  # the method's name, followed by other words if a method has several rows: "DLFH paper"
     method: str
-    #: "n_bits" as a value stands for the code length.
-    parameters: dict[str, Any]
+    parameters: dict[str, Any]  # "n_bits" as a value stands for the code length
     #: Number of training points that the method learns from (None for all); it encodes the others.
     train_points: int | None = None
-    #: Number of runs, if fewer than for the other rows.
-    seeds: int | None = None
+    seeds: int | None = None  # number of runs, if fewer than for the other rows
     #: Folder of codes that were computed elsewhere; the method is then the label, and nothing is fitted.
     codes: Path | None = None
 
@@ -90,9 +87,8 @@ class Row:
         """The label in tables: without the module of a method that is given as "module:Class"."""
         return self.label.rpartition(":")[2]
 
-    def at(self, bits: int, **changed: Any) -> dict[str, Any]:
-        given = {**self.parameters, **changed}
-        return {name: bits if value == "n_bits" else value for name, value in given.items()}
+    def at(self, bits: int, changed: Mapping[str, Any] = {}) -> dict[str, Any]:
+        return {name: bits if value == "n_bits" else value for name, value in {**self.parameters, **changed}.items()}
 
     def footnote(self, n_train: int) -> str:
         """Describe what differs from the method's defaults; empty if nothing does."""
@@ -155,23 +151,18 @@ class Settings:
     #: Labels of the rows.
     methods: tuple[str, ...] = ("DLFH", "DLFH paper", *(name for name in MODULES if name != "DLFH"))
     bits: tuple[int, ...] = (16, 32, 64)
-    #: Number of runs of every cell that involves randomness.
-    seeds: int = 5
+    seeds: int = 5  # number of runs of every cell that involves randomness
     protocols: tuple[str, ...] = ("unseen", "hashed", "learned")
-    #: Cut-off of MAP@k and precision@k.
-    k: int = 50
+    k: int = 50  # cut-off of MAP@k and precision@k
     #: Number of queries, if the data set does not define them; by default a fifth of the points, at most 2,000.
     queries: int | None = None
-    #: Whether each run draws new queries, if the data set does not define them.
-    resplit: bool = True
-    #: See `dlfh.bench.cells.SplitSpec`.
-    unseen_share: float = 0.0
+    resplit: bool = True  # whether each run draws new queries, if the data set does not define them
+    unseen_share: float = 0.0  # see `dlfh.bench.cells.SplitSpec`
     #: Worker processes (None for one per core), and threads of each, which may change the last digits of results.
     jobs: int | None = None
     threads: int = 1
-    #: Limits of one cell, data included.
-    memory_gb: float = 8.0
-    cell_minutes: float = 60.0
+    memory_gb: float = 8.0  # limit of one cell, data included
+    cell_minutes: float = 60.0  # limit of one cell
     time: TimeSettings = field(default_factory=TimeSettings)
     convergence: ConvergenceSettings = field(default_factory=ConvergenceSettings)
     sensitivity: SensitivitySettings = field(default_factory=SensitivitySettings)
@@ -183,7 +174,6 @@ class Settings:
 
     @classmethod
     def for_data(cls, data: str) -> Settings:
-        """Return the default settings for a data set."""
         return cls.from_plain(DATA_SETTINGS.get(canonical_name(data).removeprefix("generated:"), {}))
 
     @classmethod
@@ -272,8 +262,7 @@ def _check_values(settings: Any, path: str = "") -> None:
                 raise InputError(f"{name} has {each} twice")
 
 
-#: Settings of a row besides the parameters of its method.
-_ROW_SETTINGS = ("train_points", "seeds")
+_ROW_SETTINGS = ("train_points", "seeds")  # settings of a row besides the parameters of its method
 
 
 def _check_row(label: str, parameters: Mapping[str, Any]) -> None:

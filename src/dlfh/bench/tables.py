@@ -23,11 +23,9 @@ class Summary:
     runs: int = 0
     is_best: bool = False
     note: str = ""
-    #: Number of decimals, if other than the table's.
-    digits: int | None = None
+    digits: int | None = None  # number of decimals, if other than the table's
 
     def numbers(self, digits: int) -> tuple[str, str]:
-        """Format the mean and the standard deviation."""
         digits = digits if self.digits is None else self.digits
         mean = DASH if self.mean is None else f"{self.mean:.{digits}f}"
         return mean, "" if self.std is None or self.mean is None else f"{self.std:.{digits}f}"
@@ -93,21 +91,15 @@ _HTML = _Format(escape, "<strong>{mean}</strong>{std}", "<small>±{}</small>", "
 class ReportTable:
     """A table of means with groups of columns."""
 
-    #: Base name of its files.
-    key: str
+    key: str  # base name of its files
     title: str
-    #: Group and heading of each column.
-    columns: tuple[tuple[str, str], ...]
+    columns: tuple[tuple[str, str], ...]  # group and heading of each column
     rows: tuple[TableRow, ...]
-    #: Number of decimals.
-    digits: int = 3
-    #: Heading of the row labels.
-    head: str = "method"
-    #: Sentences below the table.
-    remarks: tuple[str, ...] = field(default=())
+    digits: int = 3  # number of decimals
+    head: str = "method"  # heading of the row labels
+    remarks: tuple[str, ...] = field(default=())  # sentences below the table
 
     def groups(self) -> list[tuple[str, int]]:
-        """Return the groups of columns and the number of columns in each."""
         return [(group, len(list(columns))) for group, columns in itertools.groupby(group for group, _ in self.columns)]
 
     def notes(self) -> list[str]:
@@ -116,7 +108,6 @@ class ReportTable:
         return list(dict.fromkeys(mentioned))
 
     def _rendered(self, form: _Format) -> list[list[str]]:
-        """Return the labels and entries of all rows."""
         notes = self.notes()
 
         def reference(note: str) -> str:
@@ -134,7 +125,6 @@ class ReportTable:
         return [[label(row), *(number(entry, row) for entry in row.entries)] for row in self.rows]
 
     def to_csv(self) -> str:
-        """Return one line per entry."""
         lines: list[list[Any]] = [["row", "group", "column", "mean", "std", "runs", "best", "note"]]
         for row in self.rows:
             label = f"{row.label} (published)" if row.published else row.label
@@ -145,7 +135,6 @@ class ReportTable:
         return csv_text(lines)
 
     def files(self) -> dict[str, bytes]:
-        """Return the files beside a report: data and LaTeX."""
         return {f"tables/{self.key}.csv": self.to_csv().encode(), f"tables/{self.key}.tex": self.to_latex().encode()}
 
     def to_text(self) -> str:
@@ -191,7 +180,6 @@ class ReportTable:
         return "\n".join([*lines, r"\end{table}", ""])
 
     def to_html(self) -> str:
-        """Return a figure element with the table and its footnotes."""
         groups = "".join(
             f'<th colspan="{span}" scope="colgroup" class="group">{escape(group)}</th>' for group, span in self.groups()
         )
@@ -221,7 +209,6 @@ class ReportTable:
         )
 
     def _group_starts(self) -> list[int]:
-        """Return the first column of each group."""
         return list(itertools.accumulate((span for _, span in self.groups()[:-1]), initial=0))
 
 

@@ -64,22 +64,16 @@ class ParameterSearch:
     """A search for the parameters of one method.
 
     The queries of the data are never used: in each run, a random share of the training points takes their place.
-
-    method: A row of the settings; its parameters apply unless the grid sets them.
-    protocol: Candidates are compared by the MAP of this protocol, averaged over directions.
-    validation_share: Share of the training points that are queries.
-    halving: Budget of successive halving; by default, every candidate gets the full budget.
-    size: Maximum number of training points beside the validation points.
     """
 
     plan: Plan
-    method: str
+    method: str  # a row of the settings; its parameters apply unless the grid sets them
     grid: dict[str, list[Any]]
     bits: int = 32
-    protocol: str = "unseen"
+    protocol: str = "unseen"  # candidates are compared by the MAP of this protocol, averaged over directions
     validation_share: float = 0.2
-    halving: Halving | None = None
-    size: int | None = None
+    halving: Halving | None = None  # budget of successive halving; by default, every candidate gets the full budget
+    size: int | None = None  # maximum number of training points beside the validation points
 
     def __post_init__(self) -> None:
         if not 0 < self.validation_share < 1:
@@ -96,7 +90,6 @@ class ParameterSearch:
         self._budgets(len(self.candidates()))
 
     def candidates(self) -> list[Parameters]:
-        """Return all combinations of the grid's values."""
         return [dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values())]
 
     def run(self, runner: Runner) -> list[Trial[Parameters]]:

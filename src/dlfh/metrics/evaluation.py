@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
@@ -18,57 +18,39 @@ from dlfh.metrics.sums import Ties
 Empty = Literal["zero", "skip"]
 
 
-class MeasureValues(Mapping[Any, Any]):
-    """Values indexed by measure or measure name: ``values[AP @ 50]`` is ``values["AP@50"]``."""
+class MeasureValues(dict[Any, Any]):
+    """Values by measure name, in any notation: ``values["AP @ 50"]`` is ``values["AP@50"]``."""
 
-    def __init__(self, values: Mapping[Measure, Any]) -> None:
-        self._values = dict(values)
-
-    def __getitem__(self, key: str | Measure) -> Any:
-        measure = parse_measure(key)
-        if measure not in self._values:
-            raise InputError(f"{measure} was not computed; available measures: {', '.join(map(str, self._values))}")
-        return self._values[measure]
-
-    def __contains__(self, key: object) -> bool:
-        try:
-            return parse_measure(key) in self._values
-        except InputError:
-            return False
-
-    def __iter__(self) -> Iterator[Measure]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
+    def __missing__(self, key: str | Measure) -> Any:
+        name = str(parse_measure(key))
+        if name not in self:
+            raise InputError(f"{name} was not computed; available measures: {', '.join(self)}")
+        return self[name]
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dict from measure names to values."""
-        return {str(measure): value for measure, value in self._values.items()}
+        return dict(self)
 
     def __repr__(self) -> str:
-        return "\n".join(_format_line(name, value) for name, value in self.to_dict().items())
+        width = max(map(len, self))
+        return "\n".join(_format_line(f"{name:{width}}", value) for name, value in self.items())
 
 
 class Evaluation(MeasureValues):
-    """Result of `evaluate`: means over the queries, indexed by measure.
+    """Result of `evaluate`: means over the queries, by measure name.
 
     per_query: Values of each query, NaN for queries without a relevant item: an array (queries,) for most measures; an
         array (queries, 2 x cut-offs) for curves, precisions before recalls.
     """
 
-    def __init__(self, means: Mapping[Measure, Any], per_query: MeasureValues, n_queries: int, n_items: int) -> None:
+    def __init__(self, means: dict[str, Any], per_query: MeasureValues, n_queries: int, n_items: int) -> None:
         super().__init__(means)
-        self.per_query = per_query
-        self.n_queries = n_queries
-        self.n_items = n_items
+        self.per_query, self.n_queries, self.n_items = per_query, n_queries, n_items
 
     def __repr__(self) -> str:
-        width = max(len(str(measure)) for measure in self)
         queries = "1 query" if self.n_queries == 1 else f"{self.n_queries:,} queries"
         items = "1 item" if self.n_items == 1 else f"{self.n_items:,} items"
-        lines = [_format_line(f"{measure!s:{width}}", self[measure]) for measure in self]
-        return "\n".join([f"{queries}, {items}", *lines])
+        return f"{queries}, {items}\n{super().__repr__()}"
 
 
 def _format_line(name: str, value: Any) -> str:
@@ -124,9 +106,11 @@ def evaluate(
     check_choice(ties, "ties", ("order", "expected"))
     ranker = Ranker.prepare(queries, database, (query_labels, database_labels), relevance, ties, n_jobs)
     rankings = ranker.rankings
-    values = dict(zip(chosen, ranker.values([each.aggregation(rankings) for each in chosen]), strict=True))
-    means = {each: each.summarise(_mean(per_query, empty), rankings) for each, per_query in values.items()}
-    return Evaluation(means, MeasureValues(values), rankings.n_queries, rankings.n_items)
+    values = ranker.values([each.aggregation(rankings) for each in chosen])
+    pairs = list(zip(chosen, values, strict=True))
+    means = {str(each): each.summarise(_mean(per_query, empty), rankings) for each, per_query in pairs}
+    per_query = MeasureValues((str(each), own) for each, own in pairs)
+    return Evaluation(means, per_query, rankings.n_queries, rankings.n_items)
 
 
 def mean_average_precision(
@@ -166,8 +150,7 @@ def mean_average_precision(
     >>> mean_average_precision(queries, database, ["a"], ["a", "b", "a"])
     0.8333333333333333
     """
-    measure = AveragePrecision(k, normalize)
-    labels = (query_labels, database_labels)
+    measure, labels = AveragePrecision(k, normalize), (query_labels, database_labels)
     options: dict[str, Any] = {"relevance": relevance, "ties": ties, "empty": empty, "n_jobs": n_jobs}
     return evaluate(queries, database, *labels, measures=measure, **options)[measure]
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
+from scipy.special import digamma, gammaln
 
 from dlfh._arrays import Floats, Integers
 from dlfh._validation import check_choice, check_integer
 from dlfh.errors import InputError
-from dlfh.metrics.closed_forms import Gain, discounted, expected_average_precision, expected_hits, gains_of
-from dlfh.metrics.sums import Aggregation, Match, RankedBlock, RankingInfo, Sum
+from dlfh.metrics.sums import Aggregation, Gain, Match, RankedBlock, RankingInfo, Sum, discounted, gains_of, run_bounds
 
 #: Number of items and of relevant items in each run of ties.
 _BY_RUN = (Sum(RankedBlock.run_sizes), Sum(RankedBlock.run_hits, ("any",)))
@@ -26,15 +26,11 @@ _BY_RUN = (Sum(RankedBlock.run_sizes), Sum(RankedBlock.run_hits, ("any",)))
 
 @dataclass(frozen=True, repr=False)
 class Measure:
-    """A measure of rankings: ``measure @ k`` sets the cut-off, ``measure(option=value)`` sets options.
-
-    k: Rank at which the ranking is cut off; None for the whole database.
-    """
+    """A measure of rankings: ``measure @ k`` sets the cut-off, ``measure(option=value)`` sets options."""
 
     name: ClassVar[str]
-    #: Possible values of each option.
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {}
-    k: int | None = None
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {}  # possible values of each option
+    k: int | None = None  # rank at which the ranking is cut off; None for the whole database
 
     def __post_init__(self) -> None:
         if self.k is not None:
@@ -46,7 +42,6 @@ class Measure:
         return replace(self, k=k)
 
     def __call__(self, **options: Any) -> Self:
-        """Return the measure with other options."""
         known = [each.name for each in fields(self) if each.name != "k"]
         for name in options:
             if name not in known:
@@ -91,7 +86,7 @@ class AveragePrecision(Measure):
         k = self._depth(rankings)
 
         def expected(sizes: Integers, relevant: Integers) -> Floats:
-            return _where(relevant.sum(axis=1), expected_average_precision(sizes, relevant, k, self.normalize))
+            return _where(relevant.sum(axis=1), _expected_average_precision(sizes, relevant, k, self.normalize))
 
         def in_order(found: Floats) -> Floats:
             sums, hits, n_relevant = found.T
@@ -105,11 +100,7 @@ class AveragePrecision(Measure):
 
 @dataclass(frozen=True, repr=False)
 class Precision(Measure):
-    """Proportion of relevant items among the first k; without a cut-off, the precision of a random ranking.
-
-    An item is relevant if it shares a label with the query (``match="any"``) or if its label set equals the query's
-    (``match="all"``).
-    """
+    """Proportion of relevant items among the first k; without a cut-off, the precision of a random ranking."""
 
     name = "P"
     choices: ClassVar = {"match": ("any", "all")}
@@ -228,9 +219,7 @@ class RadiusCurve(Measure):
 
     def _radii(self, rankings: RankingInfo) -> Integers:
         if self.k is not None and self.k > rankings.n_bits:
-            raise InputError(
-                f"{self} needs a Hamming radius of {self.k} but the codes have only {rankings.n_bits} bits"
-            )
+            raise InputError(f"{self} needs a Hamming radius of {self.k} but codes have only {rankings.n_bits} bits")
         return np.arange((self.k or rankings.n_bits) + 1)
 
 
@@ -279,8 +268,12 @@ def _hits(rankings: RankingInfo, cuts: tuple[int, ...], match: Match = "any") ->
     cuts = (*cuts, rankings.n_items)
     if rankings.ties == "order":
         return Aggregation((Sum(RankedBlock.hits, (cuts, match)),))
-    sums = Sum(RankedBlock.run_sizes), Sum(RankedBlock.run_hits, (match,))
-    return Aggregation(sums, lambda sizes, relevant: expected_hits(sizes, relevant, cuts))
+
+    def expected(sizes: Integers, relevant: Integers) -> Floats:
+        (starts, _), share = run_bounds(sizes), relevant / np.maximum(sizes, 1)
+        return np.stack([(share * np.clip(cut - starts, 0, sizes)).sum(axis=1) for cut in cuts], axis=1)
+
+    return Aggregation((Sum(RankedBlock.run_sizes), Sum(RankedBlock.run_hits, (match,))), expected)
 
 
 def _where(relevant: Any, values: Floats) -> Floats:
@@ -292,3 +285,52 @@ def _where(relevant: Any, values: Floats) -> Floats:
 def _curve(hits: Any, retrieved: Any, n_relevant: Any) -> Floats:
     """Return precisions, then recalls, at each cut-off: one row per query."""
     return _where(n_relevant, np.hstack([hits / retrieved, hits / np.maximum(n_relevant, 1)[:, None]]))
+
+
+def _expected_average_precision(sizes: Integers, relevant: Integers, k: int, normalize: str) -> Floats:
+    """Return the expected average precision over all orders of tied items.
+
+    Consider a run of t items, r of them relevant, that follows N items, R of them relevant. The i-th item of the run is
+    relevant with probability r / t; given that it is, (i - 1)(r - 1) / (t - 1) relevant items of the run are expected
+    before it. If the cut-off falls inside a run, the number of relevant items before the cut-off is hypergeometric; the
+    formula holds conditionally on that number and is averaged over it.
+    """
+
+    def expected_sum(before: Any, found: Any, size: Any, relevant: Any) -> Any:
+        inverse = _harmonic(before + size) - _harmonic(before)  # sum of 1 / (N + i) over i = 1..t
+        offset = size - (before + 1) * inverse  # sum of (i - 1) / (N + i)
+        share = relevant / np.maximum(size, 1)
+        return share * ((found + 1) * inverse + (relevant - 1) / np.maximum(size - 1, 1) * offset)
+
+    starts, stops = run_bounds(sizes)
+    found = np.cumsum(relevant, axis=1) - relevant
+    whole = stops <= k
+    sums = np.where(whole, expected_sum(starts, found, sizes, relevant), 0.0).sum(axis=1)
+    values = np.empty(len(sums))
+    for i, total in enumerate(sums):
+        before, hits = (int(each[i, whole[i]].sum()) for each in (sizes, relevant))
+        size = k - before
+        draws, probabilities, totals = np.zeros(1, np.int64), np.ones(1), np.array([total])
+        if size > 0:
+            cut = int(np.flatnonzero(~whole[i])[0])
+            draws, probabilities = _hypergeometric(int(sizes[i, cut]), int(relevant[i, cut]), size)
+            totals = total + expected_sum(before, hits, size, draws)
+        possible = hits + draws if normalize == "retrieved" else min(k, int(relevant[i].sum()))
+        values[i] = probabilities @ (totals / np.maximum(possible, 1))
+    return values
+
+
+def _harmonic(n: Any) -> Any:
+    return digamma(n + 1.0) + np.euler_gamma
+
+
+def _hypergeometric(population: int, relevant: int, drawn: int) -> tuple[Integers, Floats]:
+    """Return the possible numbers of relevant items among those drawn, and their probabilities."""
+    hits = np.arange(max(0, drawn - (population - relevant)), min(drawn, relevant) + 1)
+
+    def log_choose(n: Any, k: Any) -> Any:
+        return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+
+    log_p = log_choose(relevant, hits) + log_choose(population - relevant, drawn - hits) - log_choose(population, drawn)
+    probabilities = np.exp(log_p - log_p.max())
+    return hits, probabilities / probabilities.sum()

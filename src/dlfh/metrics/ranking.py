@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, starmap
 from operator import itemgetter
 from typing import Any
 
@@ -33,8 +33,7 @@ from dlfh.metrics.sums import Aggregation, RankedBlock, RankingInfo, RankOffsets
 
 Counts = npt.NDArray[np.int32]
 
-#: Items times queries that a thread ranks at once: a few megabytes.
-_BATCH_ITEMS = 1 << 20
+_BATCH_ITEMS = 1 << 20  # items times queries that a thread ranks at once: a few megabytes
 
 #: Bytes of counts by block, query and distance held at once; further queries take further passes.
 _COUNT_BYTES = 256 << 20
@@ -45,17 +44,12 @@ _COUNTED = (Sum(RankedBlock.run_sizes), Sum(RankedBlock.run_hits, ("any",)))
 
 @dataclass(frozen=True)
 class Ranker:
-    """Checked queries, the blocks of a database, and the relevance of each block's items.
-
-    judgements: Labels of each block's items, or their grades for all queries.
-    relevance_of: Returns the relevance of a block's items from its judgements.
-    rankings: The properties of the rankings that measures depend on.
-    """
+    """Checked queries, the blocks of a database, and the relevance of each block's items."""
 
     queries: Array
     database: Blocks
-    judgements: Blocks
-    relevance_of: Callable[[Any], Relevance]
+    judgements: Blocks  # labels of each block's items, or their grades for all queries
+    relevance_of: Callable[[Any], Relevance]  # the relevance of a block's items, from its judgements
     rankings: RankingInfo
     n_jobs: int | None
 
@@ -63,7 +57,6 @@ class Ranker:
     def prepare(
         cls, queries: Any, database: Any, labels: tuple[Any, Any], relevance: Any, ties: Ties, n_jobs: int | None
     ) -> Ranker:
-        """Check the arguments of `evaluate` and return their ranker."""
         items = _blocks_of_codes(database)
         checked = _check_queries(queries, items)
         n_labels = sum(each is not None for each in labels)
@@ -76,7 +69,7 @@ class Ranker:
             matrix, n_grades = check_matrix(relevance, len(checked), len(items))
             if sp.issparse(matrix) and items.n_blocks > 1:
                 matrix = sp.csc_array(matrix)  # which is divided by columns
-            judgements: Blocks = _PerBlock.of(items, matrix, _columns)
+            judgements: Blocks = _PerBlock.of(items, matrix)
         else:
             sets = read_labels(labels[0], "query_labels", len(checked), "queries")
             blocks = as_blocks(labels[1], "database_labels")
@@ -84,7 +77,7 @@ class Ranker:
                 item_sets = read_labels(labels[1], "database_labels", len(items), "database items")
                 sets, item_sets = sets.aligned_with(item_sets, name="query_labels", other_name="database_labels")
                 sets, item_sets = replace(sets, names=None), replace(item_sets, names=None)
-                judgements = _PerBlock.of(items, item_sets, _sets)
+                judgements = _PerBlock.of(items, item_sets)
             else:
                 judgements = blocks.split_like(items)
                 items = items.split_like(judgements)
@@ -95,7 +88,6 @@ class Ranker:
         return cls(checked, items, judgements, relevance_of, rankings, n_jobs)
 
     def values(self, aggregations: Sequence[Aggregation]) -> list[Floats]:
-        """Return the values of each aggregation by query."""
         if _is_whole(self.database):
 
             def finalized(block: RankedBlock) -> list[Floats]:
@@ -111,7 +103,6 @@ class Ranker:
         return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
     def _compute(self, rows: slice, sums: list[Sum]) -> list[Array]:
-        """Return sums over all blocks for a batch of queries."""
         if any(each.method is RankedBlock.ideal_gains for each in sums):
             raise InputError("nDCG over a database in several blocks needs integer grades from 0 to 1000")
         first = [each for each in sums if not each.needs_ranks]
@@ -229,11 +220,16 @@ class _PerBlock(ArrayBlocks):
         self.rows = values
 
     @classmethod
-    def of(cls, database: Blocks, whole: Any, part: Callable[[Any, int, int], Any]) -> _PerBlock:
-        """Divide values like a database; ``part`` returns those of the items from one number to another."""
-        if database.n_blocks == 1:
-            return cls([whole], database)
-        return cls([part(whole, start, stop) for start, stop in pairwise(database.starts.tolist())], database)
+    def of(cls, database: Blocks, whole: Any) -> _PerBlock:
+        """Divide the label sets, or the columns of a matrix of grades, like a database."""
+
+        def part(start: int, stop: int) -> Any:
+            if isinstance(whole, LabelSets):
+                return whole.take(np.arange(start, stop))
+            return sp.csr_array(whole[:, start:stop]) if sp.issparse(whole) else whole[:, start:stop]
+
+        starts = database.starts.tolist()
+        return cls([whole] if database.n_blocks == 1 else list(starmap(part, pairwise(starts))), database)
 
     def read(self, number: int) -> Any:
         return self.rows[number]
@@ -264,14 +260,9 @@ def _check_queries(queries: npt.ArrayLike, database: Blocks) -> Array:
         checked = check_codes(checked, "queries")
         if checked.shape[1] != width:
             raise InputError(f"queries have codes of {checked.shape[1]} bytes but the database has {width}")
-    elif checked.ndim == 3 and checked.shape[1:] != (width, 256):
-        raise InputError(
-            f"queries are score tables of shape {checked.shape}, but the database has {width} bytes per item"
-        )
-    elif checked.ndim != 3 and (checked.ndim != 2 or n_bytes(checked.shape[1]) != width):
-        raise InputError(
-            f"queries are projections of shape {checked.shape}, but the database has codes of {width} bytes"
-        )
+    elif checked.shape[1:] != (width, 256) and (checked.ndim != 2 or n_bytes(checked.shape[1]) != width):
+        kind = "score tables" if checked.ndim == 3 else "projections"
+        raise InputError(f"queries are {kind} of shape {checked.shape}, but the database has {width} bytes per item")
     elif not np.isfinite(checked).all():
         raise InputError(f"queries have NaN or infinity in row {np.argwhere(~np.isfinite(checked))[0][0]}")
     elif not _is_whole(database):
@@ -294,14 +285,6 @@ def _in_single_precision(projections: Array) -> Singles:
     largest = np.abs(projections).max(axis=1, keepdims=True, initial=0)
     exponents = np.frexp(largest)[1] * ((largest > 1e18) | (largest < 1e-18))
     return np.ascontiguousarray(np.ldexp(projections, -exponents), np.float32)
-
-
-def _columns(matrix: Any, start: int, stop: int) -> Any:
-    return sp.csr_array(matrix[:, start:stop]) if sp.issparse(matrix) else matrix[:, start:stop]
-
-
-def _sets(sets: LabelSets, start: int, stop: int) -> LabelSets:
-    return sets.take(np.arange(start, stop))
 
 
 def _add(first: list[Array], second: list[Array]) -> list[Array]:

@@ -20,19 +20,14 @@ from dlfh.errors import InputError
 #: Returns an array (stop - start, items) for the queries ``start:stop``, with items in database order.
 QueryRows = Callable[[int, int], Array]
 
-#: Largest whole-number grade that is counted by grade; 2 to this power is still finite.
-_MAX_COUNTED_GRADE = 1000
+_MAX_COUNTED_GRADE = 1000  # largest whole-number grade that is counted by grade; 2 to this power is still finite
 
 
 class Relevance(NamedTuple):
-    """Relevance of some items to all queries.
+    """Relevance of some items to all queries."""
 
-    grades: Returns grades; 0 is not relevant.
-    equal: Returns 1 for items whose label set equals the query's; None without labels.
-    """
-
-    grades: QueryRows
-    equal: QueryRows | None = None
+    grades: QueryRows  # 0 is not relevant
+    equal: QueryRows | None = None  # 1 for items whose label set equals the query's; None without labels
 
 
 def by_labels(queries: LabelSets, labels: Any) -> Relevance:

@@ -1,33 +1,35 @@
-"""Additive statistics of ranked items, from which every measure is computed.
+"""Additive statistics of ranked items, from which every measure is computed, with the gains and discounts of nDCG.
 
 Sums over blocks of the database add up to the sums over the whole, so a measure need not know whether its database is
-in memory.
+in memory. Tied items form runs in rank order, given by their sizes (queries, runs); runs may be empty.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expi
 
 from dlfh import _kernels
 from dlfh._arrays import Array, Codes, Floats, Integers
-from dlfh.metrics.closed_forms import Gain, discounts, gains_of, run_bounds
+from dlfh.errors import InputError
 
 Ties = Literal["order", "expected"]
 Match = Literal["any", "all"]
+Gain = Literal["exponential", "linear"]
+
+_EXPONENTIAL = np.exp2(np.arange(256.0)) - 1
+
+_TABULATED = 1 << 20  # number of ranks whose discounts are summed one by one
 
 
 class RankingInfo(NamedTuple):
-    """Properties of a set of rankings that are known before anything is ranked.
-
-    ties: Whether tied items keep database order, or measures are expectations over all their orders.
-    n_grades: Grades are whole numbers below this; None if they are real numbers.
-    """
+    """Properties of a set of rankings that are known before anything is ranked."""
 
     n_queries: int
     n_items: int
@@ -35,7 +37,7 @@ class RankingInfo(NamedTuple):
     ties: Ties
     is_asymmetric: bool
     has_labels: bool
-    n_grades: int | None
+    n_grades: int | None  # grades are whole numbers below this; None if they are real numbers
 
 
 class Sum(NamedTuple):
@@ -50,18 +52,13 @@ class Sum(NamedTuple):
         return self.method in _NEED_RANKS
 
 
-def _unchanged(values: Array) -> Array:
-    return values
-
-
 class Aggregation(NamedTuple):
     """How to compute a measure: the sums it needs, and the function from these sums to values by query."""
 
     sums: tuple[Sum, ...]
-    finalize: Callable[..., Array] = _unchanged
+    finalize: Callable[..., Array] = np.asarray
 
     def then(self, function: Callable[[Array], Floats]) -> Aggregation:
-        """Return the aggregation whose values are ``function`` of these values."""
         return Aggregation(self.sums, lambda *sums: function(self.finalize(*sums)))
 
 
@@ -81,42 +78,30 @@ class RankOffsets(NamedTuple):
 
 @dataclass(frozen=True)
 class RankedBlock:
-    """A block of the database, or all of it, ranked for some queries; every sum has one row per query.
+    """A block of the database, or all of it, ranked for some queries; every sum has one row per query."""
 
-    ranks (queries, items): Rank of each item within the block, from 0, ties in database order.
-    grades (queries, items): Grades in database order; 0 is not relevant.
-    tied_runs: Returns the sizes of the runs of tied items (queries, runs), in rank order; runs may be empty.
-    has_equal_labels: Returns, in database order, 1 for items whose label set equals the query's; None without labels.
-    offsets: Position of the block's runs in the ranking of the whole database; None if the block is the whole database.
-    """
-
-    ranks: npt.NDArray[np.uint32]
-    grades: Array
-    tied_runs: Callable[[], Integers]
-    has_equal_labels: Callable[[], Codes] | None
-    offsets: RankOffsets | None
+    ranks: npt.NDArray[np.uint32]  # of each item within the block (queries, items), from 0, ties in database order
+    grades: Array  # in database order (queries, items)
+    tied_runs: Callable[[], Integers]  # sizes of the runs of tied items (queries, runs), in rank order
+    has_equal_labels: Callable[[], Codes] | None  # 1 for items whose label set equals the query's, in database order
+    offsets: RankOffsets | None  # of the runs in the whole database; None if the block is the whole database
 
     def compute(self, sums: Sequence[Sum]) -> list[Array]:
-        """Return the requested sums."""
         return [each.method(self, *each.arguments) for each in sums]
 
     def run_sizes(self) -> Integers:
-        """Return the number of items in each run of ties."""
         return self._sizes
 
     def run_hits(self, match: Match) -> Integers:
-        """Return the number of relevant items in each run of ties."""
         return np.diff(self._count(match, run_bounds(self._sizes)[1]), axis=1, prepend=0)
 
     def run_gains(self, gain: Gain) -> Floats:
-        """Return the total gain of each run of ties."""
         gains = np.cumsum(gains_of(self._ranked_grades, gain), axis=1, dtype=np.float64)
         running = np.hstack([np.zeros((len(gains), 1)), gains])
         bounds = np.hstack([np.zeros((len(gains), 1), np.int64), run_bounds(self._sizes)[1]])
         return np.diff(np.take_along_axis(running, bounds, axis=1), axis=1)
 
     def grade_counts(self, n_grades: int) -> Integers:
-        """Return the number of items with each grade, from 0 on."""
         return np.stack([np.bincount(row, minlength=n_grades) for row in self.grades])
 
     def ideal_gains(self, k: int, gain: Gain) -> Floats:
@@ -202,3 +187,57 @@ class RankedBlock:
 
 
 _NEED_RANKS = (RankedBlock.hits, RankedBlock.precisions, RankedBlock.discounted_gains)
+
+
+def run_bounds(sizes: Integers) -> tuple[Integers, Integers]:
+    """Return the number of items ranked before each run of ties, and up to its end."""
+    stops = np.cumsum(sizes, axis=1)
+    return stops - sizes, stops
+
+
+def gains_of(grades: Any, gain: Gain) -> Floats:
+    """Return the exponential gain, 2 ** grade - 1, or the linear gain, the grade."""
+    if gain == "linear":
+        return np.asarray(grades, np.float64)
+    if grades.dtype == np.uint8:
+        return _EXPONENTIAL[grades]
+    if grades.max(initial=0) > 1000:
+        raise InputError(
+            f'relevance has a grade of {grades.max():g}, too large for gain="exponential"; use gain="linear"'
+        )
+    return np.exp2(grades) - 1
+
+
+def discounts(ranks: Any) -> Floats:
+    """Return 1 / log2(rank + 1)."""
+    return 1 / np.log2(ranks + 1.0)
+
+
+def discount_sums(ranks: Integers) -> Floats:
+    """Return the sum of the discounts up to each rank, in closed form beyond the first million ranks.
+
+    Euler-Maclaurin formula with x = rank + 1 and f(x) = 1 / log(x): the integral of f, the mean of its end values, and
+    a twelfth of the difference of its derivatives. Further terms are below rounding error.
+    """
+
+    def antiderivative(x: Any) -> Any:
+        log = np.log(x)
+        return expi(log) + 0.5 / log - 1 / (12 * x * log**2)
+
+    first = _first_sums(min(_TABULATED, 1 << int(ranks.max(initial=0)).bit_length()))
+    last = len(first) - 1
+    sums = first[np.minimum(ranks, last)]
+    beyond = ranks > last
+    sums[beyond] += np.log(2) * (antiderivative(ranks[beyond] + 1.0) - antiderivative(last + 1.0))
+    return sums
+
+
+@cache
+def _first_sums(n: int) -> Floats:
+    return np.concatenate([[0.0], np.cumsum(discounts(np.arange(1, n + 1)))])
+
+
+def discounted(means: Floats, sizes: Integers, k: int) -> Floats:
+    """Return the discounted gain of the first k items by query, for runs of items with the given mean gains."""
+    first, last = (discount_sums(np.minimum(bounds, k)) for bounds in run_bounds(sizes))
+    return (means * (last - first)).sum(axis=1)

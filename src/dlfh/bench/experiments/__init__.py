@@ -6,9 +6,8 @@ from pathlib import Path
 
 from dlfh.bench.cells import Cache, check_folder, make_folder
 from dlfh.bench.data import Source
-from dlfh.bench.experiments.convergence import CONVERGENCE
+from dlfh.bench.experiments.dlfh import CONVERGENCE, SENSITIVITY
 from dlfh.bench.experiments.map import CURVES, MAP
-from dlfh.bench.experiments.sensitivity import SENSITIVITY
 from dlfh.bench.experiments.time import TIME
 from dlfh.bench.figures import check_can_draw
 from dlfh.bench.plan import Experiment, Plan, Section

@@ -25,7 +25,8 @@ def sizes(plan: Plan) -> list[int]:
 
 
 def _cell(plan: Plan, row: Row, size: int) -> Cell:
-    return plan.cell(row, plan.settings.time.bits, 0, kind="time", size=size)
+    fit = plan.cell(row, plan.settings.time.bits, 0, size)
+    return replace(fit, kind="time", k=Cell.k, train_points=None)
 
 
 def _cells(plan: Plan) -> list[Cell]:
