@@ -52,7 +52,7 @@ def test_packed_codes_with_small_bytes_are_recognised_beside_others() -> None:
         (np.linspace(-1, 1, 9).reshape(3, 3), "'a' must be packed bits .* but it contains -0.75"),
         (np.array([[0, 1, -1]]), "it contains both 0 and -1"),
         (np.full((2, 2), np.nan), "it contains nan"),
-        (np.zeros(5), "'a' must be a matrix with one code per row, got float64 of"),
+        (np.zeros(5), "'a' must be a matrix of codes, one per row, got float64 of"),
         (np.array([["x"]]), "'a' must be a matrix of codes"),
     ],
 )

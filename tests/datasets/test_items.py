@@ -161,7 +161,7 @@ def test_a_messy_folder_and_table_are_read_and_every_problem_is_reported(tmp_pat
     assert sorted(str(problem) for problem in items.problems) == [
         "items.csv, line 4: duplicate id '1', first used at items.csv, line 2",
         f"items.csv, line 5: no such file: {tmp_path / 'photos' / 'gone.png'}",
-        "items.csv, line 6: 'file' is empty; 'caption' is empty; nothing else describes the item",
+        "items.csv, line 6: 'file' is empty; 'caption' is empty; the item has no other content",
         "items.csv, line 7: 'caption' is empty",
         "items.csv, line 8: the id is empty",
     ]

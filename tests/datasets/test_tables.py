@@ -121,7 +121,7 @@ def test_tables_in_memory_are_tables(kind: str) -> None:
     ):
         assert items.ids == ["7"]
         assert items.labels == [["car", "red"]]
-        assert [problem.reason for problem in items.problems] == ["'caption' is empty; nothing else describes the item"]
+        assert [problem.reason for problem in items.problems] == ["'caption' is empty; the item has no other content"]
     with pytest.raises(InputError, match=f"the {type(frame).__name__} has no column 'x': its columns are 'sku'"):
         read_items(frame, text="x")
     with pytest.raises(InputError, match="two tables were given"):

@@ -74,7 +74,7 @@ def test_a_removed_item_is_unknown(writable: Running) -> None:
 @pytest.mark.parametrize(
     ("items", "sentence"),
     [
-        ([{"id": "n1", "text": "a"}, {"id": "n2"}], "nothing describes the item"),
+        ([{"id": "n1", "text": "a"}, {"id": "n2"}], "the item has no content"),
         ([{"id": "n1", "text": "a"}, {"id": "n1", "text": "b"}], "duplicate id 'n1' in rows 0 and 1"),
         ([{"id": "n1", "text": "a"}, {"id": "n2", "image": "????"}], "not in base64"),
         ([{"id": "n1", "text": "a"}, {"id": "n2", "image": "aGVsbG8="}], "the image cannot be read"),
@@ -107,7 +107,7 @@ def test_a_refused_picture_leaves_no_file_and_tells_no_path(writable: Running, f
     for items, sentence in (
         ([{"id": "n1", "image": truncated(photos)}], "cannot be decoded"),
         ([{"id": "n1", "image": whole}, {"id": "n2", "image": truncated(photos)}], "cannot be decoded"),
-        ([{"id": "n1", "image": whole}, {"id": "n2"}], "nothing describes the item"),
+        ([{"id": "n1", "image": whole}, {"id": "n2"}], "the item has no content"),
     ):
         response = writable.client.post("/v1/items", json={"items": items})
         assert response.status_code == 422

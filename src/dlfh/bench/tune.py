@@ -173,7 +173,7 @@ SearchResults: TypeAlias = Sequence[tuple[ParameterSearch, Sequence[Trial[Parame
 def tuned_toml(results: SearchResults) -> str:
     """Return the best parameters of each search as settings for `dlfh bench --settings`.
 
-    Methods of which no candidate could be evaluated are left out.
+    Methods without any evaluated candidate are omitted.
     """
     evaluated = [(search, trials[0].candidate) for search, trials in results if len(trials[0].scores)]
     if not evaluated:

@@ -26,7 +26,7 @@ _BLOCK_ROWS = 1 << 17
 
 
 def block_starts(n_rows: int, row_bytes: int, multiple: int = 1) -> Integers:
-    """Return the first row of each block of the default size, if possible a multiple, and then the number of rows."""
+    """Return the first row of each block, then the number of rows; blocks are multiples of ``multiple`` if possible."""
     step = min(max(1, _BLOCK_BYTES // max(row_bytes, 1)), _BLOCK_ROWS)
     if n_rows > step:
         step = step // multiple * multiple or step

@@ -31,13 +31,13 @@ _WIDTH = 60
 _HELP = """\
 Type a text to search for it, or a command:
   :image FILE         search by an image
-  :similar ID         find items similar to one of the collection
-  :query NAME=VALUE   search by a value of the modality NAME
+  :similar ID         find items similar to the item with this id
+  :query NAME=VALUE   query in the modality NAME
   :k N                number of items to return
-  :modalities NAME    modality to search, or all; alone, the default
-  :match NAME         codes, words or both; alone, the default
-  :ranking NAME       all, any, asymmetric or hamming; alone, the default
-  :details            show or hide Hamming distances, kinds of codes and ties
+  :modalities NAME    modality to search, or all; without NAME, the default
+  :match NAME         compare codes, words or both; without NAME, the default
+  :ranking NAME       rank by labels (all, any) or by codes (asymmetric, hamming)
+  :details            show or hide codes and distances
   :quit               exit, as Ctrl-D does"""
 
 

@@ -218,18 +218,18 @@ class Client:
         items : Items
             With explicit ids.
         update : bool
-            Whether items with an existing id replace the old ones; otherwise they are left out.
+            Whether items with an existing id replace the old ones; otherwise they are skipped.
 
         Returns
         -------
         list of Problem
-            Items that were left out.
+            Items that were skipped.
         """
         takes, limits = self._facts()
         skipped: set[str] = set()
         rows = _encode_items(items, takes)
         for part in _split(rows, int(limits["batch"]), int(limits["upload_bytes"]) - _OVERHEAD):
-            # If repeated, items that were added the first time would count as left out.
+            # If repeated, items that were added the first time would count as skipped.
             done = self._transport.json("POST", "/v1/items", repeatable=update, json={"items": part, "update": update})
             skipped.update(done["skipped"])
         return [

@@ -59,7 +59,7 @@ def put_items(
     training: Training | None = None,
     update: bool = False,
 ) -> list[Problem]:
-    """Add items to a collection in one step; return the problems of those that are left out."""
+    """Add items to a collection in one step; return the problems of skipped items."""
     index, encoder = collection.index, collection.encoder
     problems = list(vectors.problems)
     if not vectors.matrices:
@@ -163,7 +163,7 @@ class SyncResult:
     added, updated, removed: Ids.
     n_unchanged: Number of all other items.
     described: By modality, the number of texts, images and vectors whose features were computed.
-    problems: Items and values that were left out.
+    problems: Skipped items and values.
     """
 
     added: list[str]

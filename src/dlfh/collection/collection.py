@@ -48,7 +48,7 @@ class BuildResult:
     collection: Open for reading.
     n_trained: Number of items that the encoder was trained on.
     n_incomplete: Number of those that lack a modality or labels.
-    problems: Items and values that were left out.
+    problems: Skipped items and values.
     evaluation: Retrieval quality and calibration, measured with held-out items; empty if none were held out.
     """
 
@@ -304,7 +304,7 @@ class Collection:
         ----------
         items : Items
         update : bool
-            Whether items with an existing id replace the old ones; otherwise they are left out. Modalities and labels
+            Whether items with an existing id replace the old ones; otherwise they are skipped. Modalities and labels
             that a new item lacks are kept from the old one.
         vectors : ItemVectors, optional
             The result of ``encoder.featurize_items(items)``, if it is known: computing the features of images takes
@@ -313,7 +313,7 @@ class Collection:
         Returns
         -------
         list of Problem
-            Items and values that were left out.
+            Skipped items and values.
         """
         from dlfh.collection.changing import put_items
 

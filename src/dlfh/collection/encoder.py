@@ -398,7 +398,7 @@ class Encoder(Parameterized):
         return self.label_model.encode(rows), has_labels
 
     def combine_labels(self, suggested: Mapping[str, Codes], present: Mapping[str, Mask]) -> Codes:
-        """Return the label probabilities of items from those that each modality suggests, where it is present."""
+        """Combine the label probabilities predicted from each modality that an item has."""
         model = self.label_model
         assert model is not None
         first = next(iter(suggested))

@@ -104,7 +104,7 @@ def _thumbnail(source: Path) -> Any:
 
 
 def _file_name(name: str) -> str:
-    """Return the last part of an id that is a path; the page shows all of it."""
+    """Return the file name of an id that is a path; the page shows the full path."""
     return name.replace("\\", "/").rstrip("/").rpartition("/")[2] or name
 
 

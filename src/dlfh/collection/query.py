@@ -243,7 +243,7 @@ class SearchResult(Sequence[ResultItem]):
     warning : str or None
         Why the result may be meaningless or empty, for example because no word of the query is known.
     understanding : Understanding or None
-        How a text was understood: words that were corrected, replaced, left out or unknown.
+        How a text was understood: words that were corrected, replaced, excluded or unknown.
     notes : tuple of str
         The same in sentences, and whether no item has all labels asked for.
 

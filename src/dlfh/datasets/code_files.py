@@ -42,7 +42,7 @@ def pack_codes(arrays: Mapping[str, Any]) -> tuple[dict[str, Codes], int]:
 def _matrix(name: str, array: Any) -> Array:
     matrix = array.toarray() if sp.issparse(array) else np.asarray(array)
     if matrix.ndim != 2 or 0 in matrix.shape or matrix.dtype.kind not in "biuf":
-        raise InputError(f"{name!r} must be a matrix with one code per row, got {matrix.dtype} of {matrix.shape}")
+        raise InputError(f"{name!r} must be a matrix of codes, one per row, got {matrix.dtype} of {matrix.shape}")
     return matrix
 
 

@@ -187,7 +187,7 @@ def drop_unusable(items: Items) -> Items:
             reason = f"duplicate id {name!r}, first used at {place_of_id[name]}"
         elif only_lists and all(values[row] is None for values in lists):
             reasons = dict.fromkeys(reasons_at.get(place, []))
-            reason = "; ".join([*reasons, f"nothing {'else ' if reasons else ''}describes the item"])
+            reason = "; ".join([*reasons, f"the item has no {'other ' if reasons else ''}content"])
             empty.add(place)
         else:
             keep.append(row)

@@ -94,7 +94,7 @@ def read_items(
     >>> items.ids, items.labels
     (['7', '9'], [['car', 'red'], ['car', 'blue']])
     >>> print(items.problems[0])
-    items.csv, line 3: 'caption' is empty; nothing else describes the item
+    items.csv, line 3: 'caption' is empty; the item has no other content
     """
     if is_frame(source):
         if table is not None:

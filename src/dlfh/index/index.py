@@ -121,7 +121,7 @@ class Index:
             Whether to open a folder for writing. A database has its own access rights.
         verify : bool
             Whether to compare the codes and ids in a folder with their checksums (a few milliseconds per million
-            codes). The metadata of an item are always checked when they are read.
+            codes). The metadata of an item is always checked when it is read.
 
         Examples
         --------
@@ -401,7 +401,7 @@ class Index:
         return self._backend.state
 
     def existing_items(self, positions: Sequence[int]) -> list[tuple[int, Item]]:
-        """Return the items at the given positions, with these; items that another process removed are left out."""
+        """Return the given positions and their items, without items that another process has removed."""
         return list(self._backend.reader().items(positions))
 
     def positions(self, ids: Sequence[str] | None = None) -> Integers:

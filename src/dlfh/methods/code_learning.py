@@ -60,7 +60,7 @@ class CodeLearning:
     def learn_points(
         self, labels: BlockLabels, features: Mapping[str, Blocks], rng: np.random.Generator, workers: Workers, bar: Bar
     ) -> LearnedPoints:
-        """Learn the codes of points in blocks: in this process or, with very many label sets, where these are."""
+        """Learn the codes of points in blocks: here or, with very many label sets, on the workers that hold them."""
         if labels.sets is None:
             return self._learn_points_in_parts(labels, features, rng, bar)
         if labels.labels is not None and self.model.init != "labels":

@@ -165,7 +165,7 @@ _Ranked = tuple[npt.NDArray[np.uint32], Callable[[], Integers]]
 
 
 def _rank_by_distance(queries: Codes, codes: Codes) -> Callable[[int, int], _Ranked]:
-    """Return a function that ranks the items for the queries from one number to another."""
+    """Return a function that ranks the items for a range of queries."""
     query_words, item_words = as_words(queries), by_word(codes)
     n_bits = 8 * codes.shape[1]
 

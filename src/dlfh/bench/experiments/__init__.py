@@ -1,4 +1,4 @@
-"""The experiments: which cells each needs, and the sections it makes of their results."""
+"""The experiments: each lists the cells that it needs, and turns their results into sections."""
 
 from __future__ import annotations
 

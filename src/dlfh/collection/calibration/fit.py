@@ -239,7 +239,7 @@ def choose_word_weight(
 def _draw(
     items: Items, vectors: ItemVectors, encoder: Encoder, training: Training | None, n: int, rng: np.random.Generator
 ) -> Integers:
-    """Draw labelled items that have every modality and, of training items, a learned code in each."""
+    """Draw labelled items with every modality; training items must also have a learned code in each."""
     masks = [items.labelled(), *(vectors.present(name) for name in encoder.modalities_)]
     masks += [] if training is None else [training.learned[name] for name in encoder.modalities_]
     rows = np.flatnonzero(np.logical_and.reduce(masks))

@@ -87,7 +87,7 @@ def query_values(projections: Array, ranking: str) -> Array:
 
 
 def probability_of_no_label(model: LabelModel, queries: Singles, match: Match) -> Floats:
-    """Return the probability that items without any label match; 0 unless for "all"."""
+    """Return the probability that items without any label match; 0 except for "all"."""
     scores = model.terms(queries, np.zeros((1, model.n_labels), np.float32), match).sum(axis=2, dtype=np.float64)
     return probability_of(scores[:, 0], match, exclusive=model.exclusive)
 
