@@ -35,8 +35,7 @@ from dlfh.datasets import Items, make_paired
 from dlfh.errors import DLFHError
 from dlfh.features import BagOfWords
 from dlfh.features.combined import Thumbnail
-from dlfh.index import manifest, segment_file
-from dlfh.index.manifest import SegmentRecord
+from dlfh.index import files as index_files
 from dlfh.index.segment import metadata_checksum
 from dlfh.methods import available
 from dlfh.methods.catalogue import METHODS
@@ -261,7 +260,7 @@ def _signed_index(rng: Random, files: Files, prefix: str = "") -> Files:
             _sign_segment(rng, files, prefix, entry, body["n_bits"], len(body["modalities"]))
         if kind > 0.5:
             content = damage_json(rng, content)
-        content["checksum"] = manifest._checksum(content["index"])
+        content["checksum"] = index_files._checksum(content["index"])
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):
         return _damage_one(rng, files)
     return files | {prefix + "manifest.json": to_json(content, indent=1)}
@@ -277,10 +276,10 @@ def _sign_segment(rng: Random, files: Files, prefix: str, entry: Any, n_bits: in
             entry["removed"]["rows"] = int(np.unpackbits(np.frombuffer(files[removed], np.uint8)).sum())
         return
     sizes = (entry["rows"], tuple(entry["codes"]), entry["id_bytes"], entry["metadata_bytes"])
-    sections = segment_file.sections_of(SegmentRecord(entry["file"], *sizes, ()), n_bits)
+    sections = index_files.sections_of(index_files.SegmentRecord(entry["file"], *sizes, ()), n_bits)
     content, places = bytearray(files[name]), {}
     chosen = rng.randrange(len(sections))
-    start = segment_file.ALIGNMENT
+    start = index_files.ALIGNMENT
     for number, section in enumerate(sections):
         places[section.name] = slice(start, start + section.size)
         if number == chosen or rng.random() < 0.05:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from dlfh.index import Index
-from dlfh.index.manifest import read_manifest
+from dlfh.index.files import read_manifest
 from tests.index.plain_index import (
     MODALITIES,
     PlainIndex,

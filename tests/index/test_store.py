@@ -22,8 +22,7 @@ import pytest
 
 from dlfh.errors import StorageError
 from dlfh.index import Index, store
-from dlfh.index.manifest import Manifest, read_manifest, write_manifest
-from dlfh.index.segment_file import sections_of
+from dlfh.index.files import Manifest, read_manifest, sections_of, write_manifest
 from tests.index.plain_index import (
     MODALITIES,
     PlainIndex,
@@ -647,9 +646,9 @@ TRUNCATED = """
 import os, sys
 import numpy as np
 from dlfh.errors import StorageError
-from dlfh.index import Index, segment_file
+from dlfh.index import Index, files
 if sys.argv[2] == "mapped":
-    segment_file._MAX_READ = 0
+    files._MAX_READ = 0
 with Index.open(sys.argv[1], writable=True) as index:
     for name in os.listdir(sys.argv[1]):
         if name.startswith("segment"):

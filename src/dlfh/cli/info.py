@@ -33,7 +33,7 @@ def info(
     from dlfh.collection.folder import is_collection
     from dlfh.datasets.tables import TABLE_SUFFIXES
     from dlfh.index import Index
-    from dlfh.index.manifest import MANIFEST
+    from dlfh.index.files import MANIFEST
 
     if not path.exists():
         raise InputError(f"{path} does not exist")

@@ -13,11 +13,19 @@ from dlfh._parallel import Workers, resolve_n_jobs
 from dlfh._validation import check_choice, check_integer, check_random_state
 from dlfh.errors import InputError
 from dlfh.index.backend import check_options, list_defaults
-from dlfh.index.batch import as_codes, check_packed, check_queries
 from dlfh.index.index import Index
 from dlfh.index.items import Hits
-from dlfh.index.nearest import Neighbours, faiss_threads, import_faiss, nearest_by_hamming
-from dlfh.index.snapshot import Column, Snapshot
+from dlfh.index.local import Snapshot
+from dlfh.index.nearest import (
+    Column,
+    Neighbours,
+    as_codes,
+    check_packed,
+    check_queries,
+    faiss_threads,
+    import_faiss,
+    nearest_by_hamming,
+)
 from dlfh.index.where import Where, parse_where
 
 Options = dict[str, int]

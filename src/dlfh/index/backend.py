@@ -6,18 +6,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from dlfh._arrays import Array, Codes, Floats, Integers, Mask
-from dlfh._validation import check_integer
+from dlfh._validation import check_integer, shown
 from dlfh.errors import InputError, StorageError
 from dlfh.index.items import Hits, Item
 from dlfh.index.segment import Segment, Strings
-from dlfh.index.where import Where
+from dlfh.index.where import Where, has_surrogates
 
 
 class Request(NamedTuple):
@@ -108,6 +108,26 @@ class Backend(Protocol):
         """Write items, all or none; replace those that exist, or raise `InputError`."""
 
     def remove(self, ids: Strings) -> None: ...
+
+
+#: The search kernels add up 3 per bit in 16 bits.
+_MAX_BITS = 16_384
+
+
+def check_layout(n_bits: Any, modalities: Any) -> tuple[int, tuple[str, ...]]:
+    """Return the code length and the names of modalities, which must be distinct, non-empty strings."""
+    n_bits = check_integer(n_bits, "n_bits", 1, _MAX_BITS)
+    if not isinstance(modalities, Iterable):
+        raise InputError(f"modalities must be a list of strings, got {shown(modalities)}")
+    names = (modalities,) if isinstance(modalities, str) else tuple(modalities)
+    for name in names:
+        if not isinstance(name, str) or not name or has_surrogates(name):
+            raise InputError(f"modalities must be non-empty strings, got {shown(name)}")
+    if not names:
+        raise InputError("an index needs at least one modality")
+    if len(set(names)) < len(names):
+        raise InputError(f"modalities must be distinct, got {list(names)}")
+    return n_bits, names
 
 
 def check_known(ids: Strings | Sequence[str], known: Mask, *, expected: bool = True) -> None:

@@ -14,12 +14,12 @@ import numpy.typing as npt
 from dlfh._arrays import Array, Floats, Integers, Mask
 from dlfh._validation import check_choice, check_integer, shown
 from dlfh.errors import InputError
-from dlfh.index.backend import Backend, Request, check_known
-from dlfh.index.batch import as_codes, check_ids, check_layout, check_positions, check_queries, make_segment
+from dlfh.index.backend import Backend, Request, check_known, check_layout
 from dlfh.index.engines.address import create_engine, is_address, open_engine
 from dlfh.index.items import Hits, Item
 from dlfh.index.local import LocalBackend
-from dlfh.index.segment import ABSENT, HASHED, LEARNED, STATES, Strings
+from dlfh.index.nearest import as_array, as_codes, check_queries
+from dlfh.index.segment import ABSENT, HASHED, LEARNED, STATES, Strings, check_ids, make_segment
 from dlfh.index.store import Store
 from dlfh.index.where import Where, parse_where
 
@@ -325,7 +325,10 @@ class Index:
         if positions is None:
             yield from (item for _, item in reader.items(None))
             return
-        places = check_positions(positions)
+        values = as_array(positions, "positions")
+        if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
+            raise InputError(f"positions must be a list of integers, got {shown(positions)}")
+        places = values.tolist()
         for position, (at, item) in itertools.zip_longest(places, reader.items(places), fillvalue=(None, None)):
             if at != position or item is None:
                 raise InputError(f"positions must refer to items in the index, got {position}")

@@ -1,4 +1,4 @@
-"""Items in memory, or in a folder: a snapshot of segments that every change replaces.
+"""Items in memory or in a folder: an unchanging snapshot of segments, which is searched, and which a change replaces.
 
 New items become a new segment at the end, and removed rows are marked. Neighbouring segments are merged so that each
 is larger than the next by a constant factor. So an index of n items has O(log n) segments, and an item is copied
@@ -7,19 +7,29 @@ O(log n) times on average, whatever the sequence of changes.
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from dlfh._arrays import Integers, Mask
+from dlfh._arrays import Array, Codes, Floats, Integers, Mask
+from dlfh.codes import n_bytes
 from dlfh.errors import StorageError
-from dlfh.index.backend import Backend, check_known
-from dlfh.index.segment import Segment, Strings
-from dlfh.index.segment_file import check_checksums
-from dlfh.index.snapshot import Part, Parts, Snapshot
+from dlfh.index import nearest
+from dlfh.index.backend import ApproximateIndex, Backend, Reader, Request, check_known
+from dlfh.index.files import check_checksums
+from dlfh.index.items import Hits, Item
+from dlfh.index.nearest import Column, as_codes
+from dlfh.index.segment import ABSENT, LEARNED, Part, Segment, Strings
 from dlfh.index.store import Store
+from dlfh.index.where import Where
+
+Parts = tuple[Part, ...]
 
 #: A part is merged with the next unless it is larger by this factor ...
 _MIN_RATIO = 1.5
@@ -28,6 +38,157 @@ _MIN_RATIO = 1.5
 _MERGED_RATIO = 2
 #: A segment is rewritten when a smaller share of its rows is left.
 _MIN_LIVE = 0.75
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot(Reader):
+    """Items by position, in the order in which they were added, starting at 0."""
+
+    parts: Parts
+    n_bits: int
+    modalities: tuple[str, ...]
+    _columns: dict[int, Column] = field(default_factory=dict)
+    _lock: Any = field(default_factory=threading.Lock)
+
+    @cached_property
+    def starts(self) -> Integers:
+        """The position of the first item of each part, followed by the number of items."""
+        return np.cumsum([0, *map(len, self.parts)])
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def _locate(self, positions: Integers) -> Iterator[tuple[Segment, Integers]]:
+        """Yield the segment and rows of each run of positions in the same segment."""
+        start = 0
+        for number, run in itertools.groupby(self.starts.searchsorted(positions, side="right").tolist()):
+            stop, part = start + len(list(run)), self.parts[number - 1]
+            rows = positions[start:stop] - self.starts[number - 1]
+            start = stop
+            yield part.segment, rows if part.live is None else part.live[rows]
+
+    def positions(self) -> Integers:
+        return np.arange(len(self))
+
+    def items(self, positions: Sequence[int] | None) -> Iterator[tuple[int, Item]]:
+        known = self.positions() if positions is None else np.asarray(positions, np.int64)
+        known = known[(known >= 0) & (known < len(self))]
+        found = (item for segment, rows in self._locate(known) for item in segment.items(rows, self.modalities))
+        return zip(known.tolist(), found, strict=True)
+
+    def ids(self) -> list[str]:
+        return self.ids_at(self.positions())
+
+    def ids_at(self, places: Integers) -> list[str]:
+        if len(self.parts) == 1 and self.parts[0].live is None:  # a compact index
+            ids = self.parts[0].segment.ids
+            return [ids[row].decode() for row in places.tolist()]
+        part_of = np.searchsorted(self.starts, places, side="right") - 1
+        rows = places - self.starts[part_of]
+        lives = [part.live for part in self.parts]
+        segments = [part.segment.ids for part in self.parts]
+        found = []
+        for p, row in zip(part_of.tolist(), rows.tolist(), strict=True):
+            live = lives[p]
+            found.append(segments[p][row if live is None else live.item(row)].decode())
+        return found
+
+    def hits(self, column: Column, distances: Array, rows: Integers) -> Hits:
+        return Hits(distances, column.positions_of(rows), column.learned[rows], self.ids_at)
+
+    def find_rows(self, ids: Strings) -> list[Integers]:
+        """Return, for each part, the row of each id, or -1."""
+        found = []
+        for part in self.parts:
+            rows = part.segment.find(ids)
+            if part.removed is not None and len(rows):
+                rows[(rows >= 0) & part.removed[rows]] = -1
+            found.append(rows)
+        return found
+
+    def find(self, ids: Strings) -> Integers:
+        """Return the position of each id, or -1."""
+        positions = np.full(len(ids), -1)
+        for part, start, rows in zip(self.parts, self.starts, self.find_rows(ids), strict=False):
+            places = rows if part.live is None else np.searchsorted(part.live, rows)
+            np.copyto(positions, start + places, where=rows >= 0)
+        return positions
+
+    def states(self, column: int) -> Codes:
+        states = [
+            part.segment.states[column] if part.live is None else part.segment.states[column, part.live]
+            for part in self.parts
+        ]
+        return np.concatenate([np.empty(0, np.uint8), *states])
+
+    def count(self, column: int, states: tuple[int, ...]) -> int:
+        return int(np.isin(self.states(column), states).sum())
+
+    def matches(self, where: Where, positions: Sequence[int] | None) -> Mask:
+        masks = [(part.segment.fields.mask(where), part.live) for part in self.parts]
+        mask = np.concatenate([np.empty(0, bool), *(mask if live is None else mask[live] for mask, live in masks)])
+        return mask if positions is None else mask[np.asarray(positions, np.int64)]
+
+    def column(self, column: int) -> Column:
+        """Return the codes of a modality: those of a single clean segment as they are, others gathered once."""
+        with self._lock:
+            if column not in self._columns:
+                self._columns[column] = self._gather(column)
+            return self._columns[column]
+
+    def _gather(self, column: int) -> Column:
+        states = self.states(column)
+        present = states != ABSENT
+        positions = None if present.all() else np.flatnonzero(present)
+        codes = [part.live_codes(column) for part in self.parts] or [np.empty((0, n_bytes(self.n_bits)), np.uint8)]
+        return Column(codes[0] if len(codes) == 1 else np.concatenate(codes), positions, states[present] == LEARNED)
+
+    def nearest(self, request: Request, k: int) -> Hits:
+        column = self._searched(request)
+        queries, n_jobs = request.queries, request.n_jobs
+        if queries.dtype == np.uint8:
+            found = nearest.nearest_by_hamming(queries, column.codes, k, n_jobs)
+        elif queries.ndim == 3:
+            found = nearest.nearest_by_table(queries, column.blocks, len(column), k, n_jobs)
+        elif request.shortlist is None:
+            found = nearest.nearest_by_weight(queries, column.words, k, n_jobs)
+        else:
+            _, rows = nearest.nearest_by_hamming(as_codes(queries), column.codes, request.shortlist, n_jobs)
+            found = nearest.rerank(queries, column.words, rows, k, n_jobs)
+        return self.hits(column, *found)
+
+    def within(self, request: Request, radius: int) -> list[Hits]:
+        column = self._searched(request)
+        found = nearest.within(request.queries, column.words, radius, request.n_jobs)
+        return [self.hits(column, distances[None], rows[None]) for distances, rows in found]
+
+    def distances(self, request: Request, positions: Integers | None) -> Floats:
+        column = self._searched(request)
+        if positions is None:
+            n_items, places, codes_by_byte = len(self), column.positions, column.by_byte
+        else:
+            places, rows = column.find(positions)
+            n_items, codes_by_byte = len(positions), np.ascontiguousarray(column.codes[rows].T)
+        distances = nearest.distances_to_all(request.queries, codes_by_byte)
+        if places is None:
+            return distances
+        spread = np.full((len(request.queries), n_items), np.inf)
+        spread[:, places] = distances
+        return spread
+
+    def approximate(self, column: int, kind: str, options: dict[str, int], n_jobs: int | None) -> ApproximateIndex:
+        from dlfh.index.approximate import FaissIndex  # exact searches do not need it
+
+        return FaissIndex(self, self.column(column), kind, options, n_jobs)
+
+    def _searched(self, request: Request) -> Column:
+        """Return the codes that a request searches."""
+        column = self.column(request.column)
+        if request.ids is not None:
+            positions = self.find(request.ids)
+            check_known(request.ids, positions >= 0)
+            column = column.select(positions)
+        return column if request.where is None else column.within(self.matches(request.where, None))
 
 
 class LocalBackend(Backend):

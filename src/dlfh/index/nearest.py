@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dlfh import _kernels
-from dlfh._arrays import Array, Codes, Floats, Integers
+from dlfh._arrays import Array, Codes, Floats, Integers, Mask
 from dlfh._parallel import Workers, resolve_n_jobs
-from dlfh.codes import as_words
+from dlfh._validation import raise_if_masked, shown
+from dlfh.codes import as_words, n_bytes
 from dlfh.errors import InputError
 
 Neighbours = tuple[Array, Integers]
@@ -24,6 +27,115 @@ Neighbours = tuple[Array, Integers]
 FRACTION_BITS = 24
 #: Minimum number of codes per thread when queries are few: about a millisecond of work.
 _MIN_BY_HAMMING, _MIN_BY_WEIGHT = 1 << 20, 1 << 18
+
+
+def as_array(value: Any, name: str) -> Array:
+    """Return an argument as an array."""
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, OverflowError, RecursionError):  # rows of different lengths, for example
+        raise InputError(f"{name} must be an array, got {shown(value)}") from None
+
+
+def check_packed(codes: Any, n_bits: int, name: str) -> Codes:
+    """Return packed codes of ``n_bits`` bits as a matrix; a single code may be one-dimensional."""
+    packed = as_array(codes, name)
+    if packed.ndim == 1 and packed.dtype == np.uint8:
+        packed = packed[None]
+    width = n_bytes(n_bits)
+    if packed.ndim != 2 or packed.dtype != np.uint8 or packed.shape[1] != width:
+        raise InputError(
+            f"{name} must be packed codes of {n_bits} bits (uint8, {width} bytes each), "
+            f"got type {packed.dtype} and shape {packed.shape}"
+        )
+    unused = (1 << -n_bits % 8) - 1
+    bad = np.flatnonzero(packed[:, -1] & np.uint8(unused)) if unused else np.empty(0, np.int64)
+    if len(bad):
+        raise InputError(f"{name} must be codes of {n_bits} bits, but row {bad[0]} has bits set beyond bit {n_bits}")
+    return packed
+
+
+def check_queries(queries: Any, n_bits: int) -> Array:
+    """Return queries as packed codes (uint8), projections (float, two-dimensional) or score tables (float)."""
+    raise_if_masked(queries, "queries")
+    values = as_array(queries, "queries")
+    if values.dtype.kind != "f":
+        return check_packed(values, n_bits, "queries")
+    values, width = values[None] if values.ndim == 1 else values, n_bytes(n_bits)
+    if values.ndim == 3:
+        if values.shape[1:] != (width, 256):
+            raise InputError(f"queries as score tables must have the shape (n, {width}, 256), got {values.shape}")
+        with np.errstate(over="ignore"):  # the check below finds the infinity
+            values = values.astype(np.float32, copy=False)
+    elif values.shape[1:] != (n_bits,):
+        raise InputError(f"queries as projections must have {n_bits} values each, got shape {values.shape}")
+    bad = np.argwhere(~np.isfinite(values))[:, 0]
+    if len(bad):
+        raise InputError(f"queries have NaN or infinity in row {bad[0]}")
+    if values.dtype.itemsize <= 8:
+        return values
+    # As doubles, rows of longer floats could become infinite or zero, and rank all items alike.
+    largest, limits = np.abs(values).max(axis=1, initial=0), np.finfo(np.float64)
+    bad = np.flatnonzero((largest > limits.max) | ((largest > 0) & (largest < limits.tiny)))
+    if len(bad):
+        raise InputError(f"queries have values that are too large or too small in row {bad[0]}: rescale them")
+    return values.astype(np.float64)
+
+
+def as_codes(queries: Array) -> Codes:
+    """Return checked queries as packed codes, by the signs of projections."""
+    if queries.ndim == 3:
+        raise InputError("this search does not support score tables: pass codes or projections")
+    return queries if queries.dtype == np.uint8 else np.packbits(queries > 0, axis=1)
+
+
+@dataclass(frozen=True)
+class Column:
+    """The codes of a modality in order, and the positions of their items (None: 0, 1, 2, ...)."""
+
+    codes: Codes
+    positions: Integers | None
+    learned: Mask
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @cached_property
+    def words(self) -> npt.NDArray[np.uint64]:
+        return as_words(self.codes)
+
+    @cached_property
+    def blocks(self) -> Codes:
+        """The codes in blocks of 32, transposed, shape (blocks, bytes, 32); the last block is padded with zeros."""
+        n, width = self.codes.shape
+        blocks = np.zeros((-(-n // 32), 32, width), np.uint8)
+        blocks.reshape(-1, width)[:n] = self.codes
+        return np.ascontiguousarray(blocks.transpose(0, 2, 1))
+
+    @cached_property
+    def by_byte(self) -> Codes:
+        return np.ascontiguousarray(self.codes.T)
+
+    def find(self, positions: Integers) -> tuple[Integers, Integers]:
+        """Return the indices of those of ``positions`` that have a code, and the rows of these codes."""
+        if self.positions is None:
+            return np.arange(len(positions)), positions
+        rows = np.minimum(np.searchsorted(self.positions, positions), max(len(self) - 1, 0))
+        found = np.flatnonzero(self.positions[rows] == positions) if len(self) else np.empty(0, np.int64)
+        return found, rows[found]
+
+    def select(self, positions: Integers) -> Column:
+        return self._take(self.find(np.unique(positions))[1])
+
+    def within(self, mask: Mask) -> Column:
+        """Return the column of the items in a mask over all positions."""
+        return self._take(np.flatnonzero(mask if self.positions is None else mask[self.positions]))
+
+    def _take(self, rows: Integers) -> Column:
+        return Column(self.codes[rows], self.positions_of(rows), self.learned[rows])
+
+    def positions_of(self, rows: Integers) -> Integers:
+        return rows if self.positions is None else self.positions[rows]
 
 
 def import_faiss() -> Any:

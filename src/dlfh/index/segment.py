@@ -1,23 +1,29 @@
-"""A segment: items that were written together and never change, as a few arrays."""
+"""A segment: items that were added together and never change, checked, as a few arrays."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dlfh import _kernels
-from dlfh._arrays import Codes, Integers
-from dlfh.errors import StorageError
+from dlfh._arrays import Codes, Integers, Mask
+from dlfh._validation import shown
+from dlfh.codes import n_bytes
+from dlfh.errors import InputError, StorageError
 from dlfh.index.items import Item
+from dlfh.index.nearest import as_array, check_packed
 from dlfh.index.where import Fields
+
+if TYPE_CHECKING:
+    from dlfh.index.files import SegmentRecord
 
 #: States of an item in a modality, as numbers and as names.
 ABSENT, LEARNED, HASHED = 0, 1, 2
@@ -188,6 +194,141 @@ class Segment:
         stored = (self.hashes, self.hash_rows, self.ids.offsets, self.ids.blob)
         _kernels.find_strings(*stored, ids.hashes(), ids.offsets, ids.blob, found, 0, len(ids))
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A segment, the mask of its removed rows (None: no row), and the record of its files (None: not written yet)."""
+
+    segment: Segment
+    removed: Mask | None = None
+    record: SegmentRecord | None = None
+
+    @cached_property
+    def live(self) -> Integers | None:
+        """The rows that are not removed; None if no row is."""
+        return None if self.removed is None else np.flatnonzero(~self.removed)
+
+    def __len__(self) -> int:
+        return len(self.segment) if self.live is None else len(self.live)
+
+    def without(self, rows: Integers) -> Part:
+        removed = np.zeros(len(self.segment), bool) if self.removed is None else self.removed.copy()
+        removed[rows] = True
+        return Part(self.segment, removed, None if self.record is None else replace(self.record, removed=None))
+
+    def live_codes(self, column: int) -> Codes:
+        codes = self.segment.codes[column]
+        if self.removed is None:
+            return codes
+        rows = self.segment.code_rows[column]
+        return codes[~(self.removed if rows is None else self.removed[rows])]
+
+
+def check_ids(ids: Any) -> Strings:
+    """Return ids as UTF-8; raise `InputError` if one is not valid."""
+    return Strings.of(_encoded(ids))
+
+
+def _encoded(ids: Any) -> list[bytes]:
+    if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
+        raise InputError(f"ids must be a list of strings, got {type(ids).__name__}")
+    encoded = []
+    for row, value in enumerate(ids):
+        if not isinstance(value, str) or not value:
+            raise InputError(f"ids must be non-empty strings, got {shown(value)} in row {row}")
+        try:
+            encoded.append(value.encode())
+        except UnicodeEncodeError:
+            raise InputError(f"ids must be valid Unicode, got {shown(value)} in row {row}") from None
+    return encoded
+
+
+def check_distinct(ids: Sequence[str | bytes]) -> None:
+    """Raise `InputError` if an id occurs twice."""
+    if len(set(ids)) < len(ids):
+        seen: dict[str | bytes, int] = {}
+        row, value = next((row, value) for row, value in enumerate(ids) if seen.setdefault(value, row) != row)
+        name = value if isinstance(value, str) else value.decode()
+        raise InputError(f"duplicate id {name!r} in rows {seen[value]} and {row}")
+
+
+def make_segment(
+    n_bits: int,
+    modalities: tuple[str, ...],
+    ids: Any,
+    codes: Any,
+    learned: Any = False,
+    metadata: Any = None,
+    present: Any = None,
+) -> Segment:
+    """Check the arguments of `Index.add`, and return them as a segment."""
+    names = _encoded(ids)
+    check_distinct(names)
+    n = len(names)
+    if not isinstance(codes, Mapping):
+        raise InputError('codes must be a dict such as {"image": codes}, got ' + type(codes).__name__)
+    if not isinstance(present, Mapping | None):
+        raise InputError('present must be a dict such as {"image": flags}, got ' + type(present).__name__)
+    for argument, by_modality in (("codes", codes), ("learned", learned), ("present", present)):
+        unknown = [name for name in by_modality if name not in modalities] if isinstance(by_modality, Mapping) else []
+        if unknown:
+            raise InputError(f"{argument} has modality {unknown[0]!r}, but the index has {list(modalities)}")
+    states = np.zeros((len(modalities), n), np.uint8)
+    columns = []
+    for m, name in enumerate(modalities):
+        if name not in codes:
+            columns.append(np.empty((0, n_bytes(n_bits)), np.uint8))
+            continue
+        values = check_packed(codes[name], n_bits, f"codes of modality {name!r}")
+        if len(values) != n:
+            raise InputError(f"modality {name!r} has {len(values)} codes, but there are {n} ids")
+        exists = _flags((present or {}).get(name, True), n, f"present of modality {name!r}")
+        flags, argument = learned, "learned"
+        if isinstance(learned, Mapping):
+            flags, argument = learned.get(name, False), f"learned of modality {name!r}"
+        states[m] = np.where(exists, np.where(_flags(flags, n, argument), LEARNED, HASHED), ABSENT)
+        columns.append(values[exists])
+    without = np.flatnonzero((states == ABSENT).all(axis=0))
+    if len(without):
+        raise InputError(f"item {names[without[0]].decode()!r} has no code in any modality")
+    return Segment.of(Strings.of(names), states, columns, _metadata(metadata, n))
+
+
+def _flags(value: Any, n: int, name: str) -> Mask:
+    flags = as_array(value, name)
+    if flags.dtype != np.bool_ or flags.shape not in ((), (n,)):
+        raise InputError(f"{name} must be True, False or an array of {n} booleans, got {shown(value)}")
+    return np.broadcast_to(flags, n)
+
+
+def _metadata(metadata: Any, n: int) -> Strings:
+    if metadata is None:
+        return Strings.empty(n)
+    if isinstance(metadata, (str, bytes, Mapping)) or not isinstance(metadata, Iterable):
+        raise InputError(f"metadata must be a list of dicts or Nones, got {type(metadata).__name__}")
+    texts = [_as_json(value, row) for row, value in enumerate(metadata)]
+    if len(texts) != n:
+        raise InputError(f"metadata has {len(texts)} entries, but there are {n} ids")
+    return Strings.of(texts)
+
+
+def _as_json(value: Any, row: int) -> bytes:
+    if value is None:
+        return b""
+    try:
+        if not isinstance(value, Mapping) or not _has_string_keys(value):
+            raise TypeError("not a JSON object")
+        return json.dumps(dict(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError):
+        raise InputError(f"metadata must be dicts of JSON values, got {shown(value)} in row {row}") from None
+
+
+def _has_string_keys(value: Any) -> bool:
+    """Return whether all keys are strings, at every depth: json.dumps converts others, which can create duplicates."""
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) for key in value) and all(map(_has_string_keys, value.values()))
+    return not isinstance(value, (list, tuple)) or all(map(_has_string_keys, value))
 
 
 def metadata_checksum(identifier: bytes, text: bytes) -> int:

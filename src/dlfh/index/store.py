@@ -25,10 +25,21 @@ import numpy as np
 
 from dlfh._persistence.files import Lock, create_folder, identity_of, read_regular, remove_leftovers, try_lock
 from dlfh.errors import StorageError
-from dlfh.index.manifest import FILE_NAME, MANIFEST, Manifest, is_current, read_manifest, write_manifest
-from dlfh.index.segment import Strings
-from dlfh.index.segment_file import check_deeply, check_sizes, read_removed, read_segment, write_removed, write_segment
-from dlfh.index.snapshot import Part
+from dlfh.index.files import (
+    FILE_NAME,
+    MANIFEST,
+    Manifest,
+    check_deeply,
+    check_sizes,
+    is_current,
+    read_manifest,
+    read_removed,
+    read_segment,
+    write_manifest,
+    write_removed,
+    write_segment,
+)
+from dlfh.index.segment import Part, Strings
 
 Result = TypeVar("Result")
 

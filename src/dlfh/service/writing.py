@@ -16,7 +16,7 @@ from dlfh.collection import Collection
 from dlfh.collection.folder import open_items
 from dlfh.datasets import Items
 from dlfh.errors import InputError
-from dlfh.index.batch import check_distinct
+from dlfh.index.segment import check_distinct
 from dlfh.index.store import LockedError
 from dlfh.service.answering import RequestError, unknown_item
 from dlfh.service.schemas import ItemWithId

@@ -20,8 +20,7 @@ from dlfh._validation import shown
 from dlfh.codes import as_words, n_bytes
 from dlfh.errors import InputError, StorageError
 from dlfh.index import nearest
-from dlfh.index.backend import ApproximateIndex, Backend, Reader, Request, check_known
-from dlfh.index.batch import as_codes, check_layout
+from dlfh.index.backend import ApproximateIndex, Backend, Reader, Request, check_known, check_layout
 from dlfh.index.engines.address import Address
 from dlfh.index.items import Hits, Item
 from dlfh.index.segment import ABSENT, LEARNED, STATES, Segment, Strings
@@ -202,7 +201,7 @@ class Engine(Backend, Reader):
             self._delete(names)
 
     def nearest(self, request: Request, k: int) -> Hits:
-        codes = as_codes(request.queries)
+        codes = nearest.as_codes(request.queries)
         if request.queries.dtype == np.uint8:
             return hits_of(self._nearest_each(request, codes, k, None))
         # Databases search by Hamming distance only, so that projections rank a shortlist.
