@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -21,7 +21,7 @@ from dlfh.index.where import Where, has_surrogates
 
 
 class Request(NamedTuple):
-    """A search: the column of a modality, queries, and the items that may be found (None: all).
+    """A search: the column of a modality, queries, and the distinct positions and filter of the items to find.
 
     Codes (uint8) are compared by Hamming distance, projections (float) asymmetrically, with all items or with a
     shortlist of the nearest by Hamming distance, and score tables (float, three-dimensional) by negated score.
@@ -29,7 +29,7 @@ class Request(NamedTuple):
 
     column: int
     queries: Array
-    ids: Strings | None = None
+    positions: Integers | None = None
     where: Where | None = None
     shortlist: int | None = None
     n_jobs: int | None = None
@@ -38,12 +38,10 @@ class Request(NamedTuple):
 class ApproximateIndex(Protocol):
     """An approximate search structure over one modality. ``options`` include the defaults."""
 
-    @property
-    def options(self) -> Mapping[str, int]: ...
-    def search(self, codes: Codes, k: int, where: Where | None, n_jobs: int | None) -> Hits: ...
-    def sample(self, n: int, rng: np.random.Generator) -> Codes:
-        """Return the codes of ``n`` random items."""
+    options: dict[str, int]
 
+    def search(self, codes: Codes, k: int, where: Where | None, n_jobs: int | None) -> Hits: ...
+    def sample(self, n: int, rng: np.random.Generator) -> Codes: ...
     def __len__(self) -> int: ...
 
 
@@ -59,13 +57,8 @@ class Reader(Protocol):
     def within(self, request: Request, radius: int) -> list[Hits]: ...
     def distances(self, request: Request, positions: Integers | None) -> Floats: ...
     def approximate(self, column: int, kind: str, options: dict[str, int], n_jobs: int | None) -> ApproximateIndex: ...
-
-    def find(self, ids: Strings) -> Integers:
-        """Return the position of each id, or -1."""
-
-    def items(self, positions: Sequence[int] | None) -> Iterator[tuple[int, Item]]:
-        """Yield positions and items: those that exist of the given positions, in their order, or all."""
-
+    def find(self, ids: Strings) -> Integers: ...  # -1 for unknown ids
+    def items(self, positions: Sequence[int] | None) -> Iterator[tuple[int, Item]]: ...  # those that exist, or all
     def ids(self) -> list[str]: ...
     def positions(self) -> Integers: ...
     def states(self, column: int) -> Codes: ...
@@ -79,11 +72,9 @@ class Backend(Protocol):
 
     n_bits: int
     modalities: tuple[str, ...]
+    folder: Path | None = None
+    address: str | None = None
 
-    @property
-    def folder(self) -> Path | None: ...
-    @property
-    def address(self) -> str | None: ...
     @property
     def identity(self) -> str | None: ...
     @property
@@ -103,11 +94,9 @@ class Backend(Protocol):
     def verify(self) -> None: ...
     def compact(self) -> None: ...
     def drop(self) -> None: ...
-
+    def remove(self, ids: Strings) -> None: ...
     def write(self, segment: Segment, *, replace: bool) -> None:
         """Write items, all or none; replace those that exist, or raise `InputError`."""
-
-    def remove(self, ids: Strings) -> None: ...
 
 
 #: The search kernels add up 3 per bit in 16 bits.
@@ -130,9 +119,9 @@ def check_layout(n_bits: Any, modalities: Any) -> tuple[int, tuple[str, ...]]:
     return n_bits, names
 
 
-def check_known(ids: Strings | Sequence[str], known: Mask, *, expected: bool = True) -> None:
+def check_known(ids: Strings | Sequence[str], known: Mask | list[bool], *, expected: bool = True) -> None:
     """Raise `InputError` unless all ids are known or, if ``expected`` is False, none is."""
-    wrong = np.flatnonzero(known != expected)
+    wrong = np.flatnonzero(np.asarray(known) != expected)
     if len(wrong):
         name = ids[int(wrong[0])]
         problem = "is not in the index" if expected else "is already in the index: use put to replace it"

@@ -14,12 +14,12 @@ import numpy.typing as npt
 from dlfh._arrays import Array, Floats, Integers, Mask
 from dlfh._validation import check_choice, check_integer, shown
 from dlfh.errors import InputError
-from dlfh.index.backend import Backend, Request, check_known, check_layout
+from dlfh.index.backend import Backend, Reader, Request, check_known, check_layout
 from dlfh.index.engines.address import create_engine, is_address, open_engine
 from dlfh.index.items import Hits, Item
 from dlfh.index.local import LocalBackend
 from dlfh.index.nearest import as_array, as_codes, check_queries
-from dlfh.index.segment import ABSENT, HASHED, LEARNED, STATES, Strings, check_ids, make_segment
+from dlfh.index.segment import ABSENT, HASHED, LEARNED, STATES, check_ids, make_segment
 from dlfh.index.store import Store
 from dlfh.index.where import Where, parse_where
 
@@ -284,7 +284,7 @@ class Index:
             values = as_codes(values)
         elif values.dtype == np.uint8:
             raise InputError(f"ranking {ranking!r} needs queries as projections (float), got packed codes")
-        return reader.nearest(Request(column, values, *_scope(ids, where), shortlist, n_jobs), k)
+        return reader.nearest(Request(column, values, *_scope(reader, ids, where), shortlist, n_jobs), k)
 
     def search_radius(
         self,
@@ -308,7 +308,7 @@ class Index:
         reader, column = self._backend.reader(), self._column(modality)
         radius = min(check_integer(radius, "radius", 0), self.n_bits)
         codes = as_codes(check_queries(queries, self.n_bits))
-        return reader.within(Request(column, codes, *_scope(ids, where), n_jobs=n_jobs), radius)
+        return reader.within(Request(column, codes, *_scope(reader, ids, where), n_jobs=n_jobs), radius)
 
     # Items
 
@@ -397,10 +397,7 @@ class Index:
 
     @property
     def state(self) -> str | None:
-        """An identifier of the current content, different after every change; None in memory.
-
-        No other index ever has the same state, not even a backup that was restored and then changed.
-        """
+        """An identifier of the current content, which no other content of any index ever has; None in memory."""
         return self._backend.state
 
     def existing_items(self, positions: Sequence[int]) -> list[tuple[int, Item]]:
@@ -408,17 +405,9 @@ class Index:
         return list(self._backend.reader().items(positions))
 
     def positions(self, ids: Sequence[str] | None = None) -> Integers:
-        """Return the positions of the given ids, or of all items.
-
-        Positions increase in the order in which items were added: 0, 1, 2, ... in memory and in a folder; in a
-        database each item keeps its number.
-        """
-        if ids is None:
-            return self._backend.reader().positions()
-        names = check_ids(ids)
-        positions = self._backend.reader().find(names)
-        check_known(names, positions >= 0)
-        return positions
+        """Return the positions of the given ids, or of all items, as `Reader` defines them."""
+        reader = self._backend.reader()
+        return reader.positions() if ids is None else _find(reader, ids)
 
     def states(self, modality: str) -> tuple[Mask, Mask]:
         """Return two boolean masks of all items: those with a code in a modality, and those with a learned one."""
@@ -452,14 +441,6 @@ class Index:
 
         Codes give Hamming distances, projections weighted ones, and score tables negated scores. By default, all
         items are compared, in order.
-
-        Examples
-        --------
-        >>> index = Index(n_bits=4, modalities=["image", "text"])
-        >>> codes = np.array([[0b11000000], [0]], np.uint8)
-        >>> index.add(["a", "b"], {"image": codes, "text": codes}, present={"text": np.array([True, False])})
-        >>> index.distances("text", np.array([[0b01000000]], np.uint8))
-        array([[ 1., inf]])
         """
         request = Request(self._column(modality), check_queries(queries, self.n_bits))
         return self._backend.reader().distances(request, positions)
@@ -474,5 +455,14 @@ class Index:
         return self.modalities.index(modality)
 
 
-def _scope(ids: Sequence[str] | None, where: Mapping[str, Any] | None) -> tuple[Strings | None, Where | None]:
-    return None if ids is None else check_ids(ids), None if where is None else parse_where(where)
+def _find(reader: Reader, ids: Sequence[str]) -> Integers:
+    names = check_ids(ids)
+    positions = reader.find(names)
+    check_known(names, positions >= 0)
+    return positions
+
+
+def _scope(
+    reader: Reader, ids: Sequence[str] | None, where: Mapping[str, Any] | None
+) -> tuple[Integers | None, Where | None]:
+    return None if ids is None else np.unique(_find(reader, ids)), None if where is None else parse_where(where)

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -182,30 +181,20 @@ class Snapshot(Reader):
         return FaissIndex(self, self.column(column), kind, options, n_jobs)
 
     def _searched(self, request: Request) -> Column:
-        """Return the codes that a request searches."""
         column = self.column(request.column)
-        if request.ids is not None:
-            positions = self.find(request.ids)
-            check_known(request.ids, positions >= 0)
-            column = column.select(positions)
+        if request.positions is not None:
+            column = column.select(request.positions)
         return column if request.where is None else column.within(self.matches(request.where, None))
 
 
 class LocalBackend(Backend):
     """Items in memory, or in the folder of a store."""
 
-    address = None
-
     def __init__(self, n_bits: int, modalities: tuple[str, ...], store: Store | None = None) -> None:
-        self.n_bits = n_bits
-        self.modalities = modalities
-        self._store = store
+        self.n_bits, self.modalities, self._store = n_bits, modalities, store
+        self.folder = None if store is None else store.folder
         self._writing = threading.RLock()
         self._snapshot: Snapshot | None = self._snapshot_of(() if store is None else store.parts)
-
-    @property
-    def folder(self) -> Path | None:
-        return None if self._store is None else self._store.folder
 
     @property
     def identity(self) -> str | None:

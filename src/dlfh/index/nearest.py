@@ -125,7 +125,8 @@ class Column:
         return found, rows[found]
 
     def select(self, positions: Integers) -> Column:
-        return self._take(self.find(np.unique(positions))[1])
+        """Return the column of the items at distinct, increasing positions."""
+        return self._take(self.find(positions)[1])
 
     def within(self, mask: Mask) -> Column:
         """Return the column of the items in a mask over all positions."""

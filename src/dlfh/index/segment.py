@@ -72,9 +72,8 @@ class Strings:
         return cls(np.concatenate([*offsets, ends[-1:]]), np.concatenate([part.blob for part in parts]))
 
     def find_duplicate(self) -> bytes | None:
-        hashes = self.hashes()
-        order = np.argsort(hashes, kind="stable")
-        equal = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
+        hashes, order = self.hash_table()
+        equal = np.flatnonzero(hashes[1:] == hashes[:-1])
         pairs = zip(order[equal].tolist(), order[equal + 1].tolist(), strict=True)
         return next((self[first] for first, second in pairs if self[first] == self[second]), None)
 
@@ -225,12 +224,8 @@ class Part:
         return codes[~(self.removed if rows is None else self.removed[rows])]
 
 
-def check_ids(ids: Any) -> Strings:
+def check_ids(ids: Any, *, distinct: bool = False) -> Strings:
     """Return ids as UTF-8; raise `InputError` if one is not valid."""
-    return Strings.of(_encoded(ids))
-
-
-def _encoded(ids: Any) -> list[bytes]:
     if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
         raise InputError(f"ids must be a list of strings, got {type(ids).__name__}")
     encoded = []
@@ -241,7 +236,9 @@ def _encoded(ids: Any) -> list[bytes]:
             encoded.append(value.encode())
         except UnicodeEncodeError:
             raise InputError(f"ids must be valid Unicode, got {shown(value)} in row {row}") from None
-    return encoded
+    if distinct:
+        check_distinct(encoded)
+    return Strings.of(encoded)
 
 
 def check_distinct(ids: Sequence[str | bytes]) -> None:
@@ -263,8 +260,7 @@ def make_segment(
     present: Any = None,
 ) -> Segment:
     """Check the arguments of `Index.add`, and return them as a segment."""
-    names = _encoded(ids)
-    check_distinct(names)
+    names = check_ids(ids, distinct=True)
     n = len(names)
     if not isinstance(codes, Mapping):
         raise InputError('codes must be a dict such as {"image": codes}, got ' + type(codes).__name__)
@@ -291,8 +287,8 @@ def make_segment(
         columns.append(values[exists])
     without = np.flatnonzero((states == ABSENT).all(axis=0))
     if len(without):
-        raise InputError(f"item {names[without[0]].decode()!r} has no code in any modality")
-    return Segment.of(Strings.of(names), states, columns, _metadata(metadata, n))
+        raise InputError(f"item {names[int(without[0])].decode()!r} has no code in any modality")
+    return Segment.of(names, states, columns, _metadata(metadata, n))
 
 
 def _flags(value: Any, n: int, name: str) -> Mask:

@@ -66,20 +66,14 @@ class Not:
 
 
 @dataclass(frozen=True)
-class And:
-    """Conjunction of filters."""
+class Group:
+    """Conjunction (``every``) or disjunction of filters."""
 
     parts: tuple[Where, ...]
+    every: bool
 
 
-@dataclass(frozen=True)
-class Or:
-    """Disjunction of filters."""
-
-    parts: tuple[Where, ...]
-
-
-Where = Condition | Not | And | Or
+Where = Condition | Not | Group
 
 
 def parse_where(where: Any) -> Where:
@@ -151,13 +145,12 @@ class _Parser:
                     raise InputError(f"{name!r} in a filter takes a list of filters, got {shown(value)}")
                 if not value:
                     self._count(0)
-                combined = tuple(self.parse(part, depth + 1) for part in value)
-                parts.append(And(combined) if name == "and" else Or(combined))
+                parts.append(Group(tuple(self.parse(part, depth + 1) for part in value), every=name == "and"))
             elif isinstance(value, Mapping):
                 parts += [self._condition(name, operator, operand) for operator, operand in value.items()]
             else:
                 parts.append(self._condition(name, "in", value if isinstance(value, (list, tuple)) else (value,)))
-        return parts[0] if len(parts) == 1 else And(tuple(parts))
+        return parts[0] if len(parts) == 1 else Group(tuple(parts), every=True)
 
     def _condition(self, name: str, operator: Any, operand: Any) -> Where:
         if operator not in _OPERATORS:
@@ -176,7 +169,7 @@ class _Parser:
             return Condition(name, operator, (value,))
         values = tuple(_check(name, value) for value in operands if value is not None)
         none, some = Condition(name, "none"), Condition(name, "in", values)
-        found = some if len(values) == len(operands) else Or((none, some)) if values else none
+        found = some if len(values) == len(operands) else Group((none, some), every=False) if values else none
         return Not(found) if operator in ("!=", "not in") else found
 
     def _count(self, n_values: int) -> None:
@@ -239,9 +232,9 @@ class Fields:
         match where:
             case Not(part):
                 return ~self._mask(part)
-            case And(parts) | Or(parts):
-                mask = np.full(self._n_items, isinstance(where, And))
-                combine = np.logical_and if isinstance(where, And) else np.logical_or
+            case Group(parts, every):
+                mask = np.full(self._n_items, every)
+                combine = np.logical_and if every else np.logical_or
                 for part in parts:  # one after the other: 256 masks at once could take all memory
                     combine(mask, self._mask(part), out=mask)
                 return mask

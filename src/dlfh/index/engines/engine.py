@@ -20,7 +20,7 @@ from dlfh._validation import shown
 from dlfh.codes import as_words, n_bytes
 from dlfh.errors import InputError, StorageError
 from dlfh.index import nearest
-from dlfh.index.backend import ApproximateIndex, Backend, Reader, Request, check_known, check_layout
+from dlfh.index.backend import ApproximateIndex, Backend, Reader, Request, check_layout
 from dlfh.index.engines.address import Address
 from dlfh.index.items import Hits, Item
 from dlfh.index.segment import ABSENT, LEARNED, STATES, Segment, Strings
@@ -59,27 +59,14 @@ class Match(NamedTuple):
     state: int
 
 
-class Scope(NamedTuple):
-    """The items that a search may find: those with a code in a column, these numbers, and this filter (None: all)."""
-
-    column: int
-    numbers: list[int] | None
-    where: Where | None
-
-
 class Engine(Backend, Reader):
     """Items in a database."""
 
-    folder = None
     n_bits = 0  # until it is read from the database
     modalities: tuple[str, ...] = ()
 
     def __init__(self, address: Address) -> None:
-        self._address, self._name = address, address.name
-
-    @property
-    def address(self) -> str:
-        return self._address.shown
+        self._address, self._name, self.address = address, address.name, address.shown
 
     @classmethod
     def create(cls, address: Address, n_bits: int, modalities: tuple[str, ...]) -> Self:
@@ -125,6 +112,20 @@ class Engine(Backend, Reader):
     @abstractmethod
     def _delete(self, ids: list[str]) -> None: ...
     @abstractmethod
+    def _numbers(self, ids: list[str]) -> dict[str, int]: ...  # of those that exist
+    @abstractmethod
+    def _matching(self, numbers: list[int], where: Where) -> set[int]: ...
+    @abstractmethod
+    def count(self, column: int | None, states: tuple[int, ...]) -> int: ...  # of all items, if column is None
+    @abstractmethod
+    def _nearest(self, request: Request, code: bytes, limit: int | None, radius: int | None) -> list[Match]:
+        """Return the nearest items by Hamming distance and number: at most ``limit``, or all within ``radius``."""
+
+    @abstractmethod
+    def _read(self, numbers: list[int] | None) -> Iterator[Row]:
+        """Yield the existing rows with the given numbers in any order, or all rows in order of their numbers."""
+
+    @abstractmethod
     def _read_about(self) -> tuple[Any, Any, Any] | None:
         """Return the stored format, code length and modalities, not yet checked; None if the index does not exist."""
 
@@ -133,26 +134,6 @@ class Engine(Backend, Reader):
 
     def _check(self, row: Row) -> None:
         """Raise `InputError` if the database cannot store a row."""
-
-    @abstractmethod
-    def _nearest(self, scope: Scope, code: bytes, limit: int | None, radius: int | None) -> list[Match]:
-        """Return the nearest items by Hamming distance and number: at most ``limit``, or all within ``radius``."""
-
-    @abstractmethod
-    def _matching(self, numbers: list[int], where: Where) -> set[int]:
-        """Return the numbers of existing items that match a filter."""
-
-    @abstractmethod
-    def _read(self, numbers: list[int] | None) -> Iterator[Row]:
-        """Yield the existing rows with the given numbers in any order, or all rows in order of their numbers."""
-
-    @abstractmethod
-    def _numbers(self, ids: list[str]) -> dict[str, int]:
-        """Return the numbers of existing ids."""
-
-    @abstractmethod
-    def count(self, column: int | None, states: tuple[int, ...]) -> int:
-        """Return the number of items in one of the given states, or of all items if ``column`` is None."""
 
     # The rest is the same for all.
 
@@ -212,15 +193,9 @@ class Engine(Backend, Reader):
         return [hits_of([matches]) for matches in self._nearest_each(request, request.queries, None, radius)]
 
     def _nearest_each(self, request: Request, codes: Codes, limit: int | None, radius: int | None) -> list[list[Match]]:
-        numbers = None
-        if request.ids is not None:
-            positions = self.find(request.ids)
-            check_known(request.ids, positions >= 0)
-            numbers = np.unique(positions).tolist()
-            if not numbers:
-                return [[] for _ in codes]
-        scope = Scope(request.column, numbers, request.where)
-        return [self._nearest(scope, code.tobytes(), limit, radius) for code in codes]
+        if request.positions is not None and not len(request.positions):
+            return [[] for _ in codes]
+        return [self._nearest(request, code.tobytes(), limit, radius) for code in codes]
 
     def _reranked(self, request: Request, found: list[list[Match]], k: int) -> Hits:
         numbers = sorted({match.number for matches in found for match in matches})
@@ -293,11 +268,6 @@ class Engine(Backend, Reader):
             {name: np.frombuffer(code, np.uint8).copy() for name, code in codes if code is not None},
             {name: STATES[state] for name, state in zip(self.modalities, row.states, strict=True)},
         )
-
-
-def check_names(ids: Sequence[str], known: dict[str, int], *, exist: bool) -> None:
-    """Raise `InputError` unless all ids exist or, if ``exist`` is False, none does."""
-    check_known(ids, np.array([name in known for name in ids], bool), expected=exist)
 
 
 def batches(values: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:

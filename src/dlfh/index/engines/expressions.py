@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dlfh.index.engines.engine import Row
-from dlfh.index.where import And, Condition, Not, Or, Value, Where
+from dlfh.index.where import Condition, Group, Not, Value, Where
 
 
 def to_hex(text: str) -> str:
@@ -67,8 +67,8 @@ def as_expression(where: Where, holds: bool = True) -> str | bool:
     match where:
         case Not(part):
             return as_expression(part, not holds)
-        case And(parts) | Or(parts):
-            return _joined([as_expression(part, holds) for part in parts], isinstance(where, And) == holds)
+        case Group(parts, every):
+            return _joined([as_expression(part, holds) for part in parts], every == holds)
         case Condition(name, "none"):
             return _exists(_field("some", name), not holds)
         case Condition(name, "in", values):

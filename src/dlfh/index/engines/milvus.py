@@ -23,8 +23,9 @@ from typing import Any
 from dlfh._imports import require
 from dlfh.codes import n_bytes
 from dlfh.errors import InputError, StorageError
+from dlfh.index.backend import Request, check_known
 from dlfh.index.engines.address import Address
-from dlfh.index.engines.engine import FORMAT, Engine, Match, Row, Scope, batches, check_names
+from dlfh.index.engines.engine import FORMAT, Engine, Match, Row, batches
 from dlfh.index.engines.expressions import as_expression, fields_of, from_hex, one_of, to_hex
 from dlfh.index.segment import ABSENT
 from dlfh.index.where import Where
@@ -213,7 +214,8 @@ class MilvusEngine(Engine):
         with self._writing:
             if not replace:
                 names = [row.id for row in rows]
-                check_names(names, self._numbers(names), exist=False)
+                known = self._numbers(names)
+                check_known(names, [name in known for name in names], expected=False)
             first = max(time.time_ns(), self._last + 1)
             self._last = first + len(rows)
             entities = [self._entity(row, first + place) for place, row in enumerate(rows)]
@@ -223,7 +225,8 @@ class MilvusEngine(Engine):
 
     def _delete(self, ids: list[str]) -> None:
         with self._writing:
-            check_names(ids, self._numbers(ids), exist=True)
+            known = self._numbers(ids)
+            check_known(ids, [name in known for name in ids])
             with self._changing():
                 for batch in batches(ids, _BATCH):
                     self._call("delete", self._name, filter=one_of("key", [*map(to_hex, batch)]))
@@ -255,16 +258,16 @@ class MilvusEngine(Engine):
     def _query(self, name: str, expression: str, fields: list[str]) -> list[dict[str, Any]]:
         return list(self._call("query", name, filter=expression, output_fields=fields, limit=_MAX_FOUND))
 
-    def _nearest(self, scope: Scope, code: bytes, limit: int | None, radius: int | None) -> list[Match]:
+    def _nearest(self, request: Request, code: bytes, limit: int | None, radius: int | None) -> list[Match]:
         if limit is not None and limit > _MAX_FOUND:
             raise InputError(f"Milvus returns at most {_MAX_FOUND:,} items at a time, got {limit:,}")
-        conditions = [] if scope.numbers is None else [one_of("number", scope.numbers)]
-        expression = True if scope.where is None else as_expression(scope.where)
+        conditions = [] if request.positions is None else [one_of("number", request.positions.tolist())]
+        expression = True if request.where is None else as_expression(request.where)
         if expression is False:
             return []
         if isinstance(expression, str):
             conditions.append(f"({expression})")
-        column, found = scope.column, list[Match]()
+        column, found = request.column, list[Match]()
         if column not in self._incomplete:
             found = self._search(column, code, limit or _MAX_FOUND, conditions)
             if any(match.state == ABSENT for match in found):

@@ -25,9 +25,9 @@ from dlfh._imports import require
 from dlfh._validation import check_choice
 from dlfh.codes import n_bytes
 from dlfh.errors import InputError, StorageError
-from dlfh.index.backend import ApproximateIndex, check_options, list_defaults
+from dlfh.index.backend import ApproximateIndex, Request, check_options, list_defaults
 from dlfh.index.engines.address import Address
-from dlfh.index.engines.engine import Match, Row, Scope, batches, hits_of
+from dlfh.index.engines.engine import Match, Row, batches, hits_of
 from dlfh.index.engines.sql import SqlEngine
 from dlfh.index.items import Hits
 from dlfh.index.segment import HASHED, LEARNED
@@ -269,10 +269,11 @@ class PgvectorIndex:
         return np.frombuffer(packed, np.uint8).reshape(-1, n_bytes(self._engine.n_bits))
 
     def search(self, codes: Codes, k: int, where: Where | None, n_jobs: int | None) -> Hits:
-        return hits_of([self._search(code.tobytes(), k, where) for code in codes])
+        request = Request(self._column, codes, where=where)
+        return hits_of([self._search(request, code.tobytes(), k) for code in codes])
 
-    def _search(self, code: bytes, k: int, where: Where | None) -> list[Match]:
-        conditions, values = self._engine._conditions(Scope(self._column, None, where))
+    def _search(self, request: Request, code: bytes, k: int) -> list[Match]:
+        conditions, values = self._engine._conditions(request)
         distance = f"code{self._column} <~> B'{_bits(code, self._engine.n_bits)}'"
         statement = f"SELECT number, id, ({distance})::integer, state{self._column} FROM {self._engine._table}"
         statement += f" WHERE {conditions} ORDER BY {distance} LIMIT {k:d}"

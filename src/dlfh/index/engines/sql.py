@@ -12,9 +12,10 @@ import numpy as np
 
 from dlfh._arrays import Integers
 from dlfh.errors import InputError
+from dlfh.index.backend import Request, check_known
 from dlfh.index.engines.address import Address
-from dlfh.index.engines.engine import FORMAT, Engine, Match, Row, Scope, batches, check_names
-from dlfh.index.where import And, Condition, Not, Or, Where
+from dlfh.index.engines.engine import FORMAT, Engine, Match, Row, batches
+from dlfh.index.where import Condition, Group, Not, Where
 
 #: Number of rows that are read at a time.
 _BATCH = 5_000
@@ -40,44 +41,31 @@ class SqlEngine(Engine):
         """Yield all rows of a query without conditions, in order of its first column, the number."""
 
     @abstractmethod
-    def _transaction(self, change: Callable[[Any], None]) -> None:
-        """Run ``change(cursor)`` in a transaction."""
-
+    def _transaction(self, change: Callable[[Any], None]) -> None: ...
     def _change(self, change: Callable[[Any], None]) -> None:
         """Run ``change(cursor)`` in a transaction, exactly once even if a connection breaks."""
         self._transaction(change)
 
     @abstractmethod
-    def _exists(self, name: str) -> str:
-        """Return a query for whether a table exists."""
+    def _check_stored(self, tables: Sequence[str]) -> None: ...  # they are as created, not views, for example
+    @abstractmethod
+    def _insert(self, cursor: Any, rows: list[Row], first: int) -> None: ...  # numbered from first
+    @abstractmethod
+    def _code_columns(self, column: int) -> list[str]: ...
+    @abstractmethod
+    def _code(self, values: Sequence[Any]) -> bytes: ...  # from the values of the code columns
+
+    # Parts of statements: a query whether a table exists, a condition with an array parameter, a Hamming distance, and
+    # a condition of a filter, whose parameters are appended to `values`.
 
     @abstractmethod
-    def _check_stored(self, tables: Sequence[str]) -> None:
-        """Raise `StorageError` if tables are not those that `create` creates, but views, for example."""
-
+    def _exists(self, name: str) -> str: ...
     @abstractmethod
-    def _insert(self, cursor: Any, rows: list[Row], first: int) -> None:
-        """Insert rows, numbered from ``first``."""
-
+    def _one_of(self, column: Literal["id", "number"]) -> str: ...
     @abstractmethod
-    def _one_of(self, column: Literal["id", "number"]) -> str:
-        """Return the condition that a column has one of the values of an array parameter."""
-
+    def _distance(self, column: int, code: bytes) -> str: ...
     @abstractmethod
-    def _distance(self, column: int, code: bytes) -> str:
-        """Return the Hamming distance from a code as an expression."""
-
-    @abstractmethod
-    def _condition(self, condition: Condition, values: list[Any]) -> str:
-        """Return a condition of a filter as an expression, and append its parameters to ``values``."""
-
-    @abstractmethod
-    def _code_columns(self, column: int) -> list[str]:
-        """Return the names of the columns that hold the code of a modality."""
-
-    @abstractmethod
-    def _code(self, values: Sequence[Any]) -> bytes:
-        """Return the packed code in the values of the code columns."""
+    def _condition(self, condition: Condition, values: list[Any]) -> str: ...
 
     # Creating and describing
 
@@ -143,7 +131,7 @@ class SqlEngine(Engine):
             first = self._claim(cursor, len(rows))
             known = self._numbers(names, cursor)
             if not replace:
-                check_names(names, known, exist=False)
+                check_known(names, [name in known for name in names], expected=False)
             self._erase(cursor, [*known.values()])
             self._insert(cursor, rows, first)
 
@@ -153,7 +141,7 @@ class SqlEngine(Engine):
         def change(cursor: Any) -> None:
             self._claim(cursor, 0)
             known = self._numbers(ids, cursor)
-            check_names(ids, known, exist=True)
+            check_known(ids, [name in known for name in ids])
             self._erase(cursor, [*known.values()])
 
         self._change(change)
@@ -178,26 +166,26 @@ class SqlEngine(Engine):
         rows = self._ask(query, [ids]) if cursor is None else cursor.execute(query, [ids]).fetchall()
         return {str(name): int(number) for name, number in rows}
 
-    def _nearest(self, scope: Scope, code: bytes, limit: int | None, radius: int | None) -> list[Match]:
-        conditions, values = self._conditions(scope)
-        distance = self._distance(scope.column, code)
+    def _nearest(self, request: Request, code: bytes, limit: int | None, radius: int | None) -> list[Match]:
+        conditions, values = self._conditions(request)
+        distance = self._distance(request.column, code)
         if radius is not None:
             conditions += f" AND {distance} <= {radius:d}"
-        statement = f"SELECT number, id, {distance} AS distance, state{scope.column} FROM {self._table}"
+        statement = f"SELECT number, id, {distance} AS distance, state{request.column} FROM {self._table}"
         statement += f" WHERE {conditions} ORDER BY distance, number" + ("" if limit is None else f" LIMIT {limit:d}")
         rows = self._ask(statement, values)
         if any(None in row for row in rows):
             raise self._damaged("an item has no number, id or state")
         return [Match(number, name, int(distance), state) for number, name, distance, state in rows]
 
-    def _conditions(self, scope: Scope) -> tuple[str, list[Any]]:
-        """Return the condition that an item is in scope, and its parameters."""
-        conditions, values = [f"{self._code_columns(scope.column)[0]} IS NOT NULL"], list[Any]()
-        if scope.numbers is not None:
+    def _conditions(self, request: Request) -> tuple[str, list[Any]]:
+        """Return the condition that a request may find an item, and its parameters."""
+        conditions, values = [f"{self._code_columns(request.column)[0]} IS NOT NULL"], list[Any]()
+        if request.positions is not None:
             conditions.append(self._one_of("number"))
-            values.append(scope.numbers)
-        if scope.where is not None:
-            conditions.append(self._filter(scope.where, values))
+            values.append(request.positions.tolist())
+        if request.where is not None:
+            conditions.append(self._filter(request.where, values))
         return " AND ".join(conditions), values
 
     def _filter(self, where: Where, values: list[Any]) -> str:
@@ -205,8 +193,8 @@ class SqlEngine(Engine):
         match where:
             case Not(part):
                 return f"NOT ({self._filter(part, values)})"
-            case And(parts) | Or(parts):
-                operator, empty = (" AND ", "TRUE") if isinstance(where, And) else (" OR ", "FALSE")
+            case Group(parts, every):
+                operator, empty = (" AND ", "TRUE") if every else (" OR ", "FALSE")
                 return f"({operator.join(self._filter(part, values) for part in parts) or empty})"
         return self._condition(where, values)
 
