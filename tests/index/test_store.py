@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from dlfh.errors import StorageError
-from dlfh.index import Index, store
+from dlfh.index import Index, files, store
 from dlfh.index.files import Manifest, read_manifest, sections_of, write_manifest
 from tests.index.plain_index import (
     MODALITIES,
@@ -517,7 +517,7 @@ def test_a_second_writer_does_not_disturb_a_commit_where_locks_have_no_effect(
     monkeypatch.setattr("fcntl.flock", lambda *_: None)
 
     def write(*arguments: Any) -> None:
-        monkeypatch.setattr(store, "write_manifest", write_manifest)
+        monkeypatch.setattr(files, "write_manifest", write_manifest)
         if moment == "after":
             write_manifest(*arguments)
         with Index.open(folder, writable=True) as second, pytest.raises(StorageError, match="writer is committing"):
@@ -526,7 +526,7 @@ def test_a_second_writer_does_not_disturb_a_commit_where_locks_have_no_effect(
             write_manifest(*arguments)
 
     with Index.open(folder, writable=True) as first:
-        monkeypatch.setattr(store, "write_manifest", write)
+        monkeypatch.setattr(files, "write_manifest", write)
         first.add(["of the first"], **NEW)
     with Index.open(folder, writable=True) as index:
         index.verify()

@@ -12,20 +12,12 @@ from dlfh._arrays import Array, Codes
 from dlfh._parallel import Workers, resolve_n_jobs
 from dlfh._validation import check_choice, check_integer, check_random_state
 from dlfh.errors import InputError
+from dlfh.index import nearest
 from dlfh.index.backend import check_options, list_defaults
 from dlfh.index.index import Index
 from dlfh.index.items import Hits
 from dlfh.index.local import Snapshot
-from dlfh.index.nearest import (
-    Column,
-    Neighbours,
-    as_codes,
-    check_packed,
-    check_queries,
-    faiss_threads,
-    import_faiss,
-    nearest_by_hamming,
-)
+from dlfh.index.nearest import Column, Neighbours
 from dlfh.index.where import Where, parse_where
 
 Options = dict[str, int]
@@ -94,17 +86,15 @@ class ApproximateSearch:
         n_jobs: int | None = None,
         **options: int,
     ) -> None:
-        k = check_integer(k, "k", 1)
-        rng = check_random_state(random_state)
-        self.kind = kind
-        self._n_bits = index.n_bits
+        k, rng = check_integer(k, "k", 1), check_random_state(random_state)
+        self.kind, self._n_bits = kind, index.n_bits
         if not index.count(modality):
             raise InputError(f"no item has a code in modality {modality!r}: there is nothing to search")
         self._structure = index._backend.reader().approximate(index._column(modality), kind, options, n_jobs)
         self.options_ = dict(self._structure.options)
         if queries is None:
             queries = self._structure.sample(_SAMPLE, rng)
-        queries = check_packed(queries, index.n_bits, "queries")
+        queries = nearest.check_packed(queries, index.n_bits, "queries")
         exact, found = index.search(modality, queries, k).distances, self.search(queries, k).distances
         self.recall_ = float((found <= exact[:, -1:]).sum() / exact.size) if len(queries) else math.nan
 
@@ -116,7 +106,7 @@ class ApproximateSearch:
         Distances are exact and ordered as in `Index.search`, but some of the nearest items may be missing. faiss
         answers exactly where it finds fewer than ``k`` items, and where a filter is given (``where``).
         """
-        codes = as_codes(check_queries(queries, self._n_bits))
+        codes = nearest.as_codes(nearest.check_queries(queries, self._n_bits))
         condition = None if where is None else parse_where(where)
         return self._structure.search(codes, check_integer(k, "k", 1), condition, n_jobs)
 
@@ -133,8 +123,8 @@ class FaissIndex:
         codes = np.ascontiguousarray(column.codes)
         n_bits = 8 * codes.shape[1]
         self.options = check_options(kind, options, _defaults(kind, len(codes), n_bits))
-        with faiss_threads(resolve_n_jobs(n_jobs)):
-            self._faiss = _structure(import_faiss(), kind, len(codes), n_bits, self.options)
+        with nearest.faiss_threads(resolve_n_jobs(n_jobs)):
+            self._faiss = _structure(nearest.import_faiss(), kind, len(codes), n_bits, self.options)
             self._faiss.train(codes)
             self._faiss.add(codes)
 
@@ -150,21 +140,21 @@ class FaissIndex:
             distances, rows = self._search(np.ascontiguousarray(codes), min(k, len(column)), n_jobs)
         else:  # faiss cannot filter
             column = column.within(self._snapshot.matches(where, None))
-            distances, rows = nearest_by_hamming(codes, column.codes, k, n_jobs)
+            distances, rows = nearest.nearest_by_hamming(codes, column.codes, k, n_jobs)
         return self._snapshot.hits(column, distances, rows)
 
     def _search(self, codes: Codes, k: int, n_jobs: int | None) -> Neighbours:
         distances, rows = np.empty((len(codes), k), np.int32), np.empty((len(codes), k), np.int64)
 
         def search(start: int, stop: int) -> None:
-            with faiss_threads(1):
+            with nearest.faiss_threads(1):
                 distances[start:stop], rows[start:stop] = self._faiss.search(codes[start:stop], k)
 
         with Workers(n_jobs) as workers:
             workers.map_blocks(search, len(codes), workers.even_block(len(codes), 1e5))
         short = (rows < 0).any(axis=1)
         if short.any():
-            distances[short], rows[short] = nearest_by_hamming(codes[short], self._column.codes, k, n_jobs)
+            distances[short], rows[short] = nearest.nearest_by_hamming(codes[short], self._column.codes, k, n_jobs)
         order = np.lexsort((rows, distances))
         return np.take_along_axis(distances, order, axis=1), np.take_along_axis(rows, order, axis=1)
 

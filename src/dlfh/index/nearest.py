@@ -22,6 +22,7 @@ from dlfh.codes import as_words, n_bytes
 from dlfh.errors import InputError
 
 Neighbours = tuple[Array, Integers]
+Words = npt.NDArray[np.uint64]
 
 #: Weights are rounded to multiples of 2 ** -FRACTION_BITS of the largest weight of a query.
 FRACTION_BITS = 24
@@ -101,7 +102,7 @@ class Column:
         return len(self.codes)
 
     @cached_property
-    def words(self) -> npt.NDArray[np.uint64]:
+    def words(self) -> Words:
         return as_words(self.codes)
 
     @cached_property
@@ -181,13 +182,10 @@ def integer_weights(projections: Array) -> tuple[Integers, Array]:
     return np.rint(np.ldexp(magnitudes, -exponents[:, None])).astype(np.int64), exponents
 
 
-def nearest_by_weight(
-    projections: Array, words: npt.NDArray[np.uint64], k: int, n_jobs: int | None = None
-) -> Neighbours:
+def nearest_by_weight(projections: Array, words: Words, k: int, n_jobs: int | None = None) -> Neighbours:
     """Return the weighted distances and rows of the ``k`` nearest codes, given as rows of 64-bit words.
 
-    The distance of a code from a projection z is the sum of ``|z_j|`` over the bits j in which it differs from the
-    sign of z.
+    The distance from a projection z is the sum of ``|z_j|`` over the bits j in which a code differs from the sign of z.
     """
     weights, exponents = integer_weights(projections)
     queries = (_signs(projections), weights, *_coarse(weights))
@@ -258,9 +256,7 @@ def _integer_tables(tables: Array) -> tuple[npt.NDArray[np.int32], Array, Array]
     return integers, exponents, -largest.sum(axis=(1, 2))[:, None]
 
 
-def rerank(
-    projections: Array, words: npt.NDArray[np.uint64], candidates: Integers, k: int, n_jobs: int | None = None
-) -> Neighbours:
+def rerank(projections: Array, words: Words, candidates: Integers, k: int, n_jobs: int | None = None) -> Neighbours:
     """Return the weighted distances and rows of the ``k`` nearest of the candidate rows of each query."""
     weights, exponents = integer_weights(projections)
     query_words = _signs(projections)
@@ -276,7 +272,7 @@ def rerank(
     return _scaled(distances, exponents), np.take_along_axis(candidates, order, axis=1)
 
 
-def within(queries: Codes, words: npt.NDArray[np.uint64], radius: int, n_jobs: int | None = None) -> list[Neighbours]:
+def within(queries: Codes, words: Words, radius: int, n_jobs: int | None = None) -> list[Neighbours]:
     """Return, for each query, the Hamming distances and rows of all codes within ``radius``."""
     query_words = as_words(queries)
 
@@ -293,11 +289,11 @@ def within(queries: Codes, words: npt.NDArray[np.uint64], radius: int, n_jobs: i
     return [found for block in blocks for found in block]
 
 
-def _signs(projections: Array) -> npt.NDArray[np.uint64]:
+def _signs(projections: Array) -> Words:
     return as_words(np.packbits(projections > 0, axis=1))
 
 
-def _coarse(weights: Integers) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], Integers]:
+def _coarse(weights: Integers) -> tuple[Words, Words, Integers]:
     """Return weights in units of a step, rounded down to 0, 1, 2 or 3, as two packed bit planes, and the steps.
 
     They give a lower bound of the distance. With steps of half the mean weight, a scan of random codes computes at most

@@ -25,6 +25,8 @@ from dlfh.index.where import Fields
 if TYPE_CHECKING:
     from dlfh.index.files import SegmentRecord
 
+Checksums = npt.NDArray[np.uint32]
+
 #: States of an item in a modality, as numbers and as names.
 ABSENT, LEARNED, HASHED = 0, 1, 2
 STATES = ("absent", "learned", "hashed")
@@ -106,16 +108,11 @@ class Segment:
     states: Codes
     codes: tuple[Codes, ...]
     metadata: Strings
-    checksums: npt.NDArray[np.uint32] | None
+    checksums: Checksums | None
 
     @classmethod
     def of(
-        cls,
-        ids: Strings,
-        states: Codes,
-        codes: Iterable[Codes],
-        metadata: Strings,
-        checksums: npt.NDArray[np.uint32] | None = None,
+        cls, ids: Strings, states: Codes, codes: Iterable[Codes], metadata: Strings, checksums: Checksums | None = None
     ) -> Segment:
         """Create a segment from items with distinct ids."""
         if not len(metadata.blob):
@@ -332,7 +329,7 @@ def metadata_checksum(identifier: bytes, text: bytes) -> int:
     return zlib.crc32(text, zlib.crc32(identifier))
 
 
-def _checksums(ids: Strings, metadata: Strings) -> npt.NDArray[np.uint32]:
+def _checksums(ids: Strings, metadata: Strings) -> Checksums:
     return np.fromiter(map(metadata_checksum, ids, metadata), np.uint32, len(ids))
 
 

@@ -25,20 +25,8 @@ import numpy as np
 
 from dlfh._persistence.files import Lock, create_folder, identity_of, read_regular, remove_leftovers, try_lock
 from dlfh.errors import StorageError
-from dlfh.index.files import (
-    FILE_NAME,
-    MANIFEST,
-    Manifest,
-    check_deeply,
-    check_sizes,
-    is_current,
-    read_manifest,
-    read_removed,
-    read_segment,
-    write_manifest,
-    write_removed,
-    write_segment,
-)
+from dlfh.index import files
+from dlfh.index.files import MANIFEST, Manifest
 from dlfh.index.segment import Part, Strings
 
 Result = TypeVar("Result")
@@ -58,17 +46,11 @@ class LockedError(StorageError):
 
 
 class Store:
-    """The segments of an index in a folder.
-
-    parts: The segments that the manifest lists.
-    """
+    """An index in a folder: its manifest and, after it was loaded, the segments that the manifest lists."""
 
     def __init__(self, folder: Path, manifest: Manifest, lock: Lock | None, *, verify: bool) -> None:
-        self.folder = folder
-        self.manifest = manifest
+        self.folder, self.manifest, self._lock, self._verify = folder, manifest, lock, verify
         self.parts: tuple[Part, ...] = ()
-        self._lock = lock
-        self._verify = verify
         self._process = os.getpid()
         self._inodes = self._current_inodes()
 
@@ -97,7 +79,7 @@ class Store:
         try:
             _check_free(folder)
             manifest = Manifest(secrets.token_hex(16), n_bits, modalities)
-            write_manifest(folder, manifest)
+            files.write_manifest(folder, manifest)
             return cls(folder, manifest, lock, verify=True)
         except BaseException:
             if not os.path.lexists(folder / MANIFEST):
@@ -108,7 +90,7 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path, *, writable: bool, verify: bool) -> Store:
-        manifest = read_manifest(folder)
+        manifest = files.read_manifest(folder)
         try:
             lock = _take_lock(folder) if writable else None
         except OSError as error:
@@ -143,7 +125,7 @@ class Store:
 
     def refresh(self) -> bool:
         """Load the folder again if its manifest has changed; return whether it has."""
-        if is_current(self.folder, self.manifest):
+        if files.is_current(self.folder, self.manifest):
             return False
         self._load()
         return True
@@ -162,7 +144,7 @@ class Store:
             manifest = replace(self.manifest, generation=self.manifest.generation + 1, segments=records)
             with self._claimed():
                 self._check_unchanged(manifest)
-                write_manifest(self.folder, manifest)
+                files.write_manifest(self.folder, manifest)
                 self.parts, self.manifest = stored, manifest
                 self._remove_leftovers()
         except BaseException as error:
@@ -179,11 +161,11 @@ class Store:
         """Write the files of a part that do not exist yet, and append their names to ``written``."""
         segment, record = part.segment, part.record
         if record is None:
-            record = write_segment(self.folder, segment, self.manifest.n_bits)
+            record = files.write_segment(self.folder, segment, self.manifest.n_bits)
             written.append(record.file)
-            segment = read_segment(self.folder, record, self.manifest.n_bits, verify=False)
+            segment = files.read_segment(self.folder, record, self.manifest.n_bits, verify=False)
         if part.removed is not None and record.removed is None:
-            removed = write_removed(self.folder, part.removed)
+            removed = files.write_removed(self.folder, part.removed)
             written.append(removed.file)
             record = replace(record, removed=removed)
         return Part(segment, part.removed, record)
@@ -209,10 +191,10 @@ class Store:
         """Raise unless the folder is as this writer left it and has all files of a new manifest."""
         if self._current_inodes() != self._inodes:
             raise self._changed("its folder or lock file was replaced or deleted")
-        if not is_current(self.folder, self.manifest):
+        if not files.is_current(self.folder, self.manifest):
             raise self._changed("another writer changed it, or a backup was restored")
         for record in manifest.segments:
-            check_sizes(self.folder, record, manifest.n_bits)
+            files.check_sizes(self.folder, record, manifest.n_bits)
 
     def _changed(self, reason: str) -> StorageError:
         message = f"the index {self.folder} was changed while it was open for writing: {reason}"
@@ -223,7 +205,7 @@ class Store:
 
     def _recover(self, intended: Manifest | None, written: list[str]) -> None:
         """After a failed commit, load the state of the folder and delete new files that it does not need."""
-        current = read_manifest(self.folder)
+        current = files.read_manifest(self.folder)
         for name in {*written} - current.files():
             (self.folder / name).unlink(missing_ok=True)
         if self._current_inodes() == self._inodes and current in (self.manifest, intended):
@@ -233,11 +215,11 @@ class Store:
     def _sweep(self) -> None:
         """Delete leftover files, unless another writer changed the folder or is about to."""
         with self._claimed():
-            if is_current(self.folder, self.manifest):
+            if files.is_current(self.folder, self.manifest):
                 self._remove_leftovers()
 
     def _remove_leftovers(self) -> None:
-        remove_leftovers(self.folder, FILE_NAME, keep=self.manifest.files())
+        remove_leftovers(self.folder, files.FILE_NAME, keep=self.manifest.files())
 
     # Reading
 
@@ -247,8 +229,8 @@ class Store:
     def _check_deeply(self, manifest: Manifest) -> None:
         ids = []
         for record in manifest.segments:
-            segment = check_deeply(self.folder, record, manifest.n_bits)
-            removed = read_removed(self.folder, record)
+            segment = files.check_deeply(self.folder, record, manifest.n_bits)
+            removed = files.read_removed(self.folder, record)
             ids.append(segment.ids if removed is None else segment.ids.take(np.flatnonzero(~removed)))
         duplicate = Strings.concatenate(ids).find_duplicate() if ids else None
         if duplicate is not None:
@@ -258,7 +240,7 @@ class Store:
         """Raise if a file was truncated. A missing file may be mapped and still readable."""
         for record in manifest.segments:
             with suppress(OSError):
-                check_sizes(self.folder, record, manifest.n_bits)
+                files.check_sizes(self.folder, record, manifest.n_bits)
 
     def _load(self) -> None:
         self.parts, self.manifest = self._with_manifest(self._read_parts)
@@ -270,21 +252,21 @@ class Store:
         for record in manifest.segments:
             segment = loaded.get(replace(record, removed=None))
             if segment is None:
-                segment = read_segment(self.folder, record, manifest.n_bits, verify=self._verify)
-            parts.append(Part(segment, read_removed(self.folder, record), record))
+                segment = files.read_segment(self.folder, record, manifest.n_bits, verify=self._verify)
+            parts.append(Part(segment, files.read_removed(self.folder, record), record))
         return tuple(parts), manifest
 
     def _with_manifest(self, use: Callable[[Manifest], Result]) -> Result:
         """Return ``use(manifest)`` for the current manifest and its files."""
         for attempt in range(_ATTEMPTS):
-            manifest = read_manifest(self.folder)
+            manifest = files.read_manifest(self.folder)
             if manifest.identity != self.manifest.identity:
                 raise StorageError(f"the index {self.folder} was replaced by another one: open it again")
             try:
                 return use(manifest)
             except FileNotFoundError as error:
                 # Another process may have changed the index since the manifest was read.
-                if attempt == _ATTEMPTS - 1 or is_current(self.folder, manifest):
+                if attempt == _ATTEMPTS - 1 or files.is_current(self.folder, manifest):
                     name = Path(error.filename).name
                     raise StorageError(f"index {self.folder} is incomplete: {name} is missing") from None
             except OSError as error:

@@ -197,14 +197,10 @@ def has_surrogates(text: str) -> bool:
 
 
 class Fields:
-    """The metadata of items by name. A column is read when a filter first uses it.
-
-    read: Returns the metadata of all items, in order.
-    """
+    """The metadata of all items (``read``), by name. A column is read when a filter first uses it."""
 
     def __init__(self, n_items: int, read: Callable[[], Iterable[Mapping[str, Any] | None]]) -> None:
-        self._n_items = n_items
-        self._read = read
+        self._n_items, self._read = n_items, read
         self._columns: dict[str, dict[type, _Values]] = {}
         self._lock = threading.Lock()
 

@@ -28,10 +28,7 @@ _SECRET = {"password", "sslpassword", "oauth_client_secret"}
 class Address:
     """The address of an index in a database.
 
-    place: As the database takes it. It may contain a password and must not be shown.
-    name: Name of the table.
-    shown: The address without passwords, which is safe to print and store.
-    secrets: Strings to remove from the messages of the database.
+    ``place`` may contain a password; ``shown`` is safe to print and store. ``secrets`` may occur in messages.
     """
 
     engine: str

@@ -7,10 +7,9 @@ increases in the order in which items were added and stays with the item.
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -59,11 +58,13 @@ class Match(NamedTuple):
     state: int
 
 
-class Engine(Backend, Reader):
+class Engine(Backend, Reader, Protocol):
     """Items in a database."""
 
-    n_bits = 0  # until it is read from the database
+    n_bits: int = 0  # until it is read from the database
     modalities: tuple[str, ...] = ()
+    _address: Address
+    _name: str
 
     def __init__(self, address: Address) -> None:
         self._address, self._name, self.address = address, address.name, address.shown
@@ -105,27 +106,18 @@ class Engine(Backend, Reader):
 
     # Each database implements these. Changes take effect completely or not at all.
 
-    @abstractmethod
     def _create(self) -> None: ...
-    @abstractmethod
     def _write(self, rows: list[Row], *, replace: bool) -> None: ...
-    @abstractmethod
     def _delete(self, ids: list[str]) -> None: ...
-    @abstractmethod
     def _numbers(self, ids: list[str]) -> dict[str, int]: ...  # of those that exist
-    @abstractmethod
     def _matching(self, numbers: list[int], where: Where) -> set[int]: ...
-    @abstractmethod
     def count(self, column: int | None, states: tuple[int, ...]) -> int: ...  # of all items, if column is None
-    @abstractmethod
     def _nearest(self, request: Request, code: bytes, limit: int | None, radius: int | None) -> list[Match]:
         """Return the nearest items by Hamming distance and number: at most ``limit``, or all within ``radius``."""
 
-    @abstractmethod
     def _read(self, numbers: list[int] | None) -> Iterator[Row]:
         """Yield the existing rows with the given numbers in any order, or all rows in order of their numbers."""
 
-    @abstractmethod
     def _read_about(self) -> tuple[Any, Any, Any] | None:
         """Return the stored format, code length and modalities, not yet checked; None if the index does not exist."""
 

@@ -28,15 +28,13 @@ from dlfh.errors import InputError, StorageError
 from dlfh.index.backend import ApproximateIndex, Request, check_options, list_defaults
 from dlfh.index.engines.address import Address
 from dlfh.index.engines.engine import Match, Row, batches, hits_of
-from dlfh.index.engines.sql import SqlEngine
+from dlfh.index.engines.sql import BATCH, SqlEngine
 from dlfh.index.items import Hits
 from dlfh.index.segment import HASHED, LEARNED
 from dlfh.index.where import Condition, Where
 
 #: Longer ids do not fit into an index of PostgreSQL.
 _MAX_ID_BYTES = 2_000
-#: Number of rows that are read or written at a time.
-_BATCH = 5_000
 #: Number of changes whose names are kept.
 _MAX_NAMES = 64
 
@@ -127,9 +125,9 @@ class PostgresEngine(SqlEngine):
     def _stream(self, statement: str) -> Iterator[tuple[Any, ...]]:
         last = -1
         while True:  # in blocks, so that only one is repeated after a connection breaks
-            rows = self._ask(f"{statement} WHERE number > {last:d} ORDER BY number LIMIT {_BATCH}")
+            rows = self._ask(f"{statement} WHERE number > {last:d} ORDER BY number LIMIT {BATCH}")
             yield from rows
-            if len(rows) < _BATCH:
+            if len(rows) < BATCH:
                 return
             last = rows[-1][0]
 
@@ -191,7 +189,7 @@ class PostgresEngine(SqlEngine):
         numbered = [row._replace(number=first + place) for place, row in enumerate(rows)]
         with cursor.cursor().copy(f"COPY {self._table} ({names}) FROM STDIN (FORMAT BINARY)") as copy:
             copy.write(b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0))
-            for batch in batches(numbered, _BATCH):
+            for batch in batches(numbered, BATCH):
                 copy.write(b"".join(map(self._binary, batch)))
             copy.write(struct.pack(">h", -1))
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -17,54 +16,45 @@ from dlfh.index.engines.address import Address
 from dlfh.index.engines.engine import FORMAT, Engine, Match, Row, batches
 from dlfh.index.where import Condition, Group, Not, Where
 
-#: Number of rows that are read at a time.
-_BATCH = 5_000
+#: Number of rows that are read or written at a time.
+BATCH = 5_000
 
 
-class SqlEngine(Engine):
+class SqlEngine(Engine, Protocol):
     """Items in a table of an SQL database."""
 
     #: Placeholder of a parameter in a statement.
     _parameter: str
+    _table: str
+    _about: str
+    _tables: tuple[str, ...]
 
     def __init__(self, address: Address) -> None:
         super().__init__(address)
         self._table, self._about = f'"{address.name}"', f'"{address.name}_about"'
-        self._tables: tuple[str, ...] = (self._table, self._about)
+        self._tables = (self._table, self._about)
 
-    @abstractmethod
     def _create_tables(self, cursor: Any) -> None: ...
-    @abstractmethod
     def _ask(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
-    @abstractmethod
     def _stream(self, statement: str) -> Iterator[tuple[Any, ...]]:
         """Yield all rows of a query without conditions, in order of its first column, the number."""
 
-    @abstractmethod
     def _transaction(self, change: Callable[[Any], None]) -> None: ...
     def _change(self, change: Callable[[Any], None]) -> None:
         """Run ``change(cursor)`` in a transaction, exactly once even if a connection breaks."""
         self._transaction(change)
 
-    @abstractmethod
     def _check_stored(self, tables: Sequence[str]) -> None: ...  # they are as created, not views, for example
-    @abstractmethod
     def _insert(self, cursor: Any, rows: list[Row], first: int) -> None: ...  # numbered from first
-    @abstractmethod
     def _code_columns(self, column: int) -> list[str]: ...
-    @abstractmethod
     def _code(self, values: Sequence[Any]) -> bytes: ...  # from the values of the code columns
 
     # Parts of statements: a query whether a table exists, a condition with an array parameter, a Hamming distance, and
     # a condition of a filter, whose parameters are appended to `values`.
 
-    @abstractmethod
     def _exists(self, name: str) -> str: ...
-    @abstractmethod
     def _one_of(self, column: Literal["id", "number"]) -> str: ...
-    @abstractmethod
     def _distance(self, column: int, code: bytes) -> str: ...
-    @abstractmethod
     def _condition(self, condition: Condition, values: list[Any]) -> str: ...
 
     # Creating and describing
@@ -212,7 +202,7 @@ class SqlEngine(Engine):
         if numbers is None:
             yield from map(self._row, self._stream(statement))
             return
-        for batch in batches(numbers, _BATCH):
+        for batch in batches(numbers, BATCH):
             yield from map(self._row, self._ask(f"{statement} WHERE {self._one_of('number')}", [list(batch)]))
 
     def _row(self, values: tuple[Any, ...]) -> Row:
