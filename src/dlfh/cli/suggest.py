@@ -18,7 +18,7 @@ def suggest(
     write: Path | None = option("Output file: .csv, .json or .parquet.", metavar="FILE"),
     precision: float = option("Minimum share of correct suggestions.", default=0.8),
     k: int = option("Maximum number of labels per item.", "-k", default=10),
-    missing: bool = option("Also suggest missing labels of labelled items; --precision does not apply.", default=False),
+    missing: bool = option("Also suggest missing labels of labelled items; no precision guaranteed.", default=False),
     ids: list[str] | None = option("Only the item with this id; repeat for several."),
     where: list[str] | None = option("Filter by columns: NAME=VALUE, 'price<20', or JSON; repeat to combine."),
     overwrite: Overwrite = False,

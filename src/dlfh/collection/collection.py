@@ -488,8 +488,8 @@ class Collection:
         k : int
             Maximum number of labels per item.
         missing : bool
-            Whether to suggest missing labels of labelled items too. ``precision`` does not apply to these: their
-            precision depends on how many labels are missing, which is unknown.
+            Whether to suggest missing labels of labelled items too. The precision is not guaranteed for these: it
+            depends on how many labels are missing, which is unknown.
 
         Returns
         -------

@@ -193,7 +193,7 @@ class Suggest(_Strict):
     precision: float = _optional("Minimum share of correct suggestions.", default=0.8, gt=0, lt=1)
     k: int = _optional("Maximum number of labels per item.", default=10, ge=1, le=_LIMITS.k)
     missing: bool = _optional(
-        "Suggest missing labels of labelled items too; `precision` does not apply to these.", default=False
+        "Suggest missing labels of labelled items too; the precision is not guaranteed for these.", default=False
     )
     start: int = _optional("`next` of the page before.", default=0, ge=0, le=1 << 40)
 
