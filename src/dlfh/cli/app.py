@@ -30,7 +30,10 @@ COMMANDS = (
     *("fit", "encode", "tune", "bench", "methods", "cite"),
 )
 #: Modules of commands that share one; the others are in the module of their name.
-_MODULES = {"fit": "build", "add": "update", "remove": "update", "sync": "update", "export": "copy", "cite": "methods"}
+_MODULES = {
+    **{"fit": "build", "add": "update", "remove": "update", "sync": "update", "export": "copy"},
+    **{"methods": "info", "cite": "info"},
+}
 #: Between paragraphs, and before each example and each term that is explained, in the help of a command.
 _BREAK = re.compile(r"\n\n|\n *(?=\$ |\[b\])")
 

@@ -129,7 +129,6 @@ def _encode_blocks(
 
 
 def _vector_places(items: ItemOptions, modalities: tuple[str, ...]) -> dict[str, tuple[Path, str | None]]:
-    """Return the file or folder of each modality's vectors, and the variable or column in it."""
     from dlfh.datasets.arrays import matrix_names
 
     pairs, source = parse_pairs(items.vectors, "--vectors"), items.source

@@ -81,7 +81,6 @@ class SearchSession:
             typer.echo(drawn)
 
     def _draw(self, query: Query, result: SearchResult, output: Path) -> str:
-        """Draw the images of the query and of the items found; return a message."""
         from dlfh.collection.pictures import page_path, write_answers
 
         image, title = None, f"{query.kind}: {query.value}"

@@ -262,7 +262,6 @@ def _path(identifier: str) -> str:
 
 
 def _encode_image(value: Any) -> bytes:
-    """Return the content of an image file, or an image in memory as PNG."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     if isinstance(value, (str, os.PathLike)):
@@ -287,7 +286,6 @@ def _encode_vectors(values: Any) -> list[list[float]]:
 
 
 def _encode_items(items: Items, takes: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Yield items as JSON values; ``takes`` maps each modality to its kind of values."""
     unknown = next((name for name in items.modalities if name not in takes), None)
     if unknown is not None:
         raise InputError(f"unknown modality {unknown!r}: the collection has {', '.join(map(repr, takes))}")

@@ -80,11 +80,9 @@ class _Waiting:
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody waits for the answer any more."""
         return self.future.done() or time.monotonic() > self.deadline
 
     def resolve(self, answer: Any) -> None:
-        """Deliver an answer or an exception, unless nobody waits for it."""
         with suppress(InvalidStateError):
             if isinstance(answer, BaseException):
                 self.future.set_exception(answer)

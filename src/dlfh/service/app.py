@@ -199,7 +199,6 @@ class Service:
 
 
 def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Return a response of JSON, or of a value that becomes JSON."""
     return Response(content if isinstance(content, bytes) else dump(content), status, headers, media_type=_JSON)
 
 
@@ -230,7 +229,6 @@ def _validation_error(errors: Sequence[Any]) -> RequestError:
 
 
 def _responses(model: type[BaseModel] | None, *statuses: int) -> dict[str, Any]:
-    """Return the arguments of an endpoint that document its responses."""
     meanings = {
         400: "The request cannot be read.",
         401: "The token is missing or wrong.",

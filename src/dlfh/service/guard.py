@@ -211,14 +211,12 @@ class _Body:
         self._content = b"".join(parts)
 
     async def replay(self) -> Message:
-        """Pass the body to the application, then any further messages."""
         if self._content is None:
             return await self._receive()
         content, self._content = self._content, None
         return {"type": "http.request", "body": content, "more_body": False}
 
     async def drain(self, seconds: float) -> None:
-        """Read and discard the rest of the body, within limits."""
         remaining = _MAX_DRAINED
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):

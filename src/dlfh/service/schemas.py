@@ -107,7 +107,6 @@ class _Options(_Strict):
     ids: Ids | None = _optional("Search only the items with these ids.")
 
     def options(self, limits: Limits) -> SearchOptions:
-        """Return the options; raise `RequestError` if they exceed the limits of this service."""
         if self.k > limits.k:
             raise RequestError(422, f"k must be at most {limits.k}")
         return SearchOptions(**{name: getattr(self, name) for name in _Options.model_fields}, limit=limits.k)

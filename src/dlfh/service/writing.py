@@ -114,7 +114,6 @@ def _items(state: State, new: Sequence[ItemWithId], limits: Limits) -> Items:
 
 
 def _texts_and_image(state: State, item: ItemWithId, limits: Limits) -> dict[str, Any]:
-    """Return an item's texts, and the file of its image, by modality."""
     values: dict[str, Any] = dict(item.texts)
     if item.text is not None:
         name = state.searcher.default_modality("text")
