@@ -84,6 +84,7 @@ test-cluster: $(READY)  ## Test on a Dask cluster of processes, killing workers:
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -m cluster $(CLUSTER_TESTS) tests/blocks tests/collection/test_block_codes.py tests/cli/test_evaluate.py
 
 nightly: test-cluster test-notebooks test-lowest  ## The long forms of the checks that .ci/run shortens
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal --hypothesis-profile=nightly
 	$(MAKE) test-engines EFFORT=20
 	$(MAKE) fuzz N=10000
 	$(MAKE) fuzz-service REQUESTS=20000

@@ -16,9 +16,11 @@ from tests.index.engines import Databases
 
 os.environ.setdefault("DLFH_CACHE", "off")  # tests must not touch the user's cache
 
+#: `make nightly` tries more examples, and other ones each time.
 settings.register_profile(
-    "default", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    "default", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
+settings.register_profile("nightly", settings.get_profile("default"), max_examples=200, derandomize=False)
 settings.load_profile("default")
 
 
