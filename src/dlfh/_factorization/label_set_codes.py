@@ -1,8 +1,7 @@
 """Label-set codes: those learned in training, and codes of new label sets, learned against them by eq. (3).
 
-With V fixed, the rows of U do not interact (eq. (3)). The code of a label set that training never saw is therefore
-learned on its own, by exact steps against the codes of the known sets, each weighted by its number of points. It
-depends only on the labels and the model.
+With V fixed, the rows of U do not interact (eq. (3)). The code of a new label set is therefore learned on its own, by
+exact steps against the known sets, each weighted by its number of points, and depends on labels and model only.
 """
 
 from __future__ import annotations
@@ -94,8 +93,7 @@ class LabelSetCodes:
         """Add points: return all label-set codes, and the label set of each new point.
 
         Existing codes do not change. New label sets are learned together, by exact steps against the old sets and each
-        other, weighted by their numbers of points. New labels are numbered after the existing ones. Sets that share no
-        label with any other start from random codes.
+        other, weighted by their numbers of points; those that share no label with an old one start from random codes.
         """
         names, number_of = extend_names(self.sets.names, self.sets.n_labels, labels)
         keys = [tuple(sorted(number_of[list(labels.labels_of(i))].tolist())) for i in range(labels.n_sets)]

@@ -4,8 +4,7 @@ Theta_ij = (lambda / c) U_i V_j' + b takes c + 1 values, one for each Hamming di
 therefore a table of fixed-point integers, whose sums are exact in any order.
 
 **Balance.** With p the share of similar pairs, similar pairs have the weight (1 - p) / p and b = log(p / (1 - p)).
-Similar and dissimilar pairs then have the same total weight, and unrelated codes have the prior probability p of being
-similar. The paper has weight 1 and b = 0.
+Similar and dissimilar pairs then have equal total weight, and unrelated codes the prior p. The paper: weight 1, b = 0.
 
 **Steps.** Let l(d) be a pair's weighted log-likelihood at distance d. Flipping bit k of row i changes the distance to
 column j to d_j + 1 if V_jk agrees with the bit, and to d_j - 1 otherwise. The objective changes by exactly

@@ -23,8 +23,7 @@ def update(U: Floats, V: Floats, S: Floats, scale: float) -> None:
     """Update each column of U in turn, in place, with V fixed.
 
     With all columns of S this is eq. (3), the maximiser of the lower bound of L in eq. (2), so L does not decrease.
-    With m sampled columns and the corresponding rows of V it is eq. (5). With S transposed and U and V swapped it is
-    eq. (4) or (6).
+    With m sampled columns and their rows of V it is eq. (5); with S transposed, U and V swapped, eq. (4) or (6).
     """
     c, m = U.shape[1], V.shape[0]
     for k in range(c):

@@ -24,7 +24,6 @@ from dlfh import _kernels
 from dlfh._arrays import Codes, Floats, Integers, Mask
 from dlfh._factorization.likelihood import LatentFactorModel
 from dlfh._labels import LabelSets
-from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh.codes import by_word, n_bytes, pad_to_words, random_codes
 
@@ -77,9 +76,6 @@ class Factorization:
 
     def codes_of_rows(self, modality: int) -> Codes:
         return self.codes[modality if len(self.codes) > 1 else 0]
-
-    def targets(self, modality: int) -> Targets:
-        return Targets(self.codes_of_rows(modality), self.rows.row_of_point, self.n_bits)
 
 
 def factorize(

@@ -109,8 +109,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
             result of `dlfh.blocks.open_blocks`, large memory-mapped arrays and Dask arrays.
         labels : array-like or sparse matrix
             An indicator matrix of 0 and 1 (n rows); or a class id per point; or a list of labels per point. Points are
-            similar if they share a label; a point without labels is similar to none. Unsupervised methods
-            (``info.supervised``) ignore them.
+            similar if they share a label; a point without labels is similar to none. Unsupervised methods ignore them.
 
         Returns
         -------

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dlfh._arrays import Codes, Integers
+from dlfh._arrays import Integers
 from dlfh._factorization.label_set_codes import LabelSetCodes
 from dlfh._factorization.likelihood import LatentFactorModel
 from dlfh._factorization.observed_pairs import ObservedPairs
 from dlfh._factorization.partitioned import PartitionedFactorization, PartitionedLabels, factorize_partitioned
 from dlfh._factorization.solver import Factorization, LabelRows, Sample, factorize, random_start
 from dlfh._labels import LabelSets
-from dlfh._mathematics.targets import BlockTargets
+from dlfh._mathematics.targets import BlockTargets, Targets
 from dlfh._parallel import Workers
 from dlfh._progress import Bar
 from dlfh._validation import check_integer
@@ -27,13 +27,11 @@ if TYPE_CHECKING:
     from dlfh.methods.block_labels import BlockLabels
     from dlfh.methods.dlfh import DLFH
 
-
 #: ``solver="auto"`` is the full solver up to this number of rows.
 FULL_SOLVER_ROWS = 2048
 
 #: Pair weights are exact factors in sums of 64-bit integers.
 MAX_PAIR_WEIGHT = 1000
-
 
 #: Targets of hash functions and packed codes of the points, by modality, with the factorization they come from, and
 #: label-set codes, unless there are too many to keep.
@@ -69,9 +67,9 @@ class CodeLearning:
         targets, codes = {}, {}
         for index, (name, blocks) in enumerate(features.items()):
             rows = labels.rows(blocks, learned.rows.row_of_point)
-            distinct = learned.targets(index)
+            distinct = Targets(learned.codes_of_rows(index), learned.rows.row_of_point, learned.n_bits)
             targets[name] = BlockTargets(rows, distinct.n_bits, distinct, labels.sets)
-            mapped = rows.map(functools.partial(_take, distinct.codes), distinct.codes.shape[1], np.uint8)
+            mapped = rows.map(functools.partial(np.take, distinct.codes, axis=0), distinct.codes.shape[1], np.uint8)
             codes[name] = mapped.result() if labels.labels is None else mapped.lazy_result()
         return targets, codes, learned, label_codes
 
@@ -157,10 +155,6 @@ class CodeLearning:
         # More samples help where label sets are many. Where they are few, sampling every one of them makes the solver
         # nearly full, and it stalls as the full solver does.
         return min(n_points, max(1, n_bits // 2, min(n_sets, 4 * n_bits)))
-
-
-def _take(codes: Codes, rows: Integers) -> Codes:
-    return codes[rows]
 
 
 def _label_sets_of_block(n_labels: int, _: int, labels: Any) -> LabelSets:

@@ -75,8 +75,7 @@ class CRH(Method):
     choices are ours. The first two terms use the points of the sampled pairs. L-BFGS, in coordinates with the curvature
     of the pairs, replaces random subgradient steps, so that only the pairs and the starting points are random. Rounds
     end by the change of the weights: if similar pairs agree little, the weights, and with them all changes of the
-    objective, are small relative to its value. A bit no better than chance is learned again, a few times at most, from
-    newly sampled pairs.
+    objective, are small relative to its value. A bit at chance is learned again from new pairs, a few times at most.
     """
 
     kind = "CRH"

@@ -47,8 +47,7 @@ class DLFH(Method):
     scale : float, default 8
         The paper's lambda: how sharply the probability of similarity depends on Hamming distance.
     max_iter : int, optional
-        Maximum number of iterations T. (The paper: 30.) By default 10 for exact steps with sampled columns, which
-        gain nothing from more, and 100 otherwise.
+        Maximum number of iterations T. (The paper: 30.) Default: 10 for exact steps with sampled columns, else 100.
     sample_size : int, optional
         Number m of points sampled for each update by the stochastic solver. (The paper: ``n_bits``.) By default
         ``16 * n_bits``; with ``step="bound"`` the number of distinct label sets, but at least ``n_bits / 2`` and at
@@ -63,8 +62,8 @@ class DLFH(Method):
         Weight similar pairs by (1 - p) / p, p their share among all pairs, and give Theta the bias log(p / (1 - p)), so
         that dissimilar pairs, the majority, do not outweigh them. (The paper does not.)
     init : {"labels", "random"}, default "labels"
-        Start from one random code per distinct label set, so that the cost of training depends on the number of label
-        sets; or, as in the paper, from one per point.
+        Start from one random code per distinct label set, on whose number the cost of training then depends; or, as in
+        the paper, from one per point.
     ridge : float or "auto", default "auto"
         Regularisation of linear hash functions, the paper's gamma; "auto" follows the features' variances, so that
         their scale does not matter: see `LinearRidge`. (The paper: 1e-6.)
@@ -214,8 +213,7 @@ class DLFH(Method):
             an empty label set, which are dissimilar to all.
         similarity : matrix (n, n), optional
             Similarities of single pairs instead of labels: 1 if point i in a modality is similar to point j in a later
-            one, 0 if not; not necessarily symmetric. Dense, with NaN for unobserved pairs, or sparse, with all stored
-            entries observed, including zeros.
+            one, 0 if not; it may be asymmetric. Dense, with NaN for unobserved pairs, or sparse, with stored zeros.
 
         Returns
         -------

@@ -34,8 +34,7 @@ class DOCH(OnlineHasher):
     """Discrete online cross-modal hashing (Zhan, Wang, Sun, Wu, Luo and Xu, Pattern Recognition 2022).
 
     Data arrives in chunks, and learned codes never change. The codes B (n x c) of a new chunk, shared by all
-    modalities, explain the similarities S (1 if points share a label) to anchors with codes A, and the labels L, by
-    maximising
+    modalities, predict labels L and similarities S (1 if points share a label) to anchors with codes A. They maximise
 
         ``sum_ij [S_ij Theta_ij - log(1 + exp(Theta_ij))] - theta |L - B P|^2``,  ``Theta = scale B A'``,
 

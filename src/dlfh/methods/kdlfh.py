@@ -15,8 +15,7 @@ from dlfh.methods.parameter_types import Positive, PositiveInt, RidgeOrAuto
 class KDLFH(DLFH):
     """DLFH with kernel logistic hash functions: `DLFH` with `KernelLogistic` for every modality.
 
-    Slower to train and to encode with than linear functions, and more accurate where features are dense and their
-    relation to the labels is not linear.
+    Slower to train and to encode with, and more accurate where dense features have a nonlinear relation to labels.
 
     Parameters
     ----------

@@ -77,8 +77,7 @@ class LFH(Method):
     Notes
     -----
     The authors' code was not found. The formulas are the paper's, as restated by others; beta, ridge and the initial
-    factors are unverified. Pairs of a point with itself are excluded: their Theta is quadratic, and steps would not be
-    monotone.
+    factors are unverified. A point is not paired with itself: Theta would be quadratic, and steps not monotone.
 
     The stochastic solver does not increase L steadily. With few bits, and therefore few points in J, factors grow in
     directions that J does not contain, and rounding errors are amplified. Unlike DLFH, a seed determines the codes only

@@ -52,8 +52,7 @@ class SePH(Method):
         Weight of the quantisation penalty.
     max_iter : int, default 100
     learning_rate : float or "auto", default "auto"
-        "auto" is 500 up to 2,500 points and proportional to the number of points beyond, since gradients decrease with
-        it. (The authors: 500.)
+        "auto" is n / 5, as gradients decrease with the number of points n, but at least the authors' 500.
     init : {"labels", "random"}, default "labels"
         Start from one random vector per distinct label set or, like the authors, per point. Points with the same label
         set and start stay together, so with "labels" the cost depends on the number of label sets.

@@ -70,8 +70,7 @@ class SMFH(Method):
     The objective and the updates are those of the authors' code, including two inaccuracies whose correction made the
     codes worse: U_2 is not rescaled with the columns of V, and X_m P_m' can make V negative. Multiplicative updates
     need non-negative features. If a modality has negative values, each of its features x is replaced by the two
-    features max(x, 0) and max(-x, 0), where the authors' code would diverge. Another method has the same name (Tang,
-    Wang and Shao, TIP 2016).
+    features max(x, 0) and max(-x, 0); the authors' code would diverge. Tang et al. (TIP 2016) use the same name.
     """
 
     kind = "SMFH"
