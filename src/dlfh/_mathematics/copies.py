@@ -13,10 +13,8 @@ from dlfh._validation import Features
 
 #: Distances below which rows may be nearly equal, relative to the root mean square distance between two rows.
 _RADII = (0.05, 0.02, 0.01)
-#: Random projections whose distances stand for those of the rows.
-_N_PROJECTIONS = 16
-#: Neighbours that are looked at for each row.
-_N_NEIGHBOURS = 16
+#: Random projections whose distances stand for those of the rows, and neighbours that are looked at for each row.
+_N_PROJECTIONS, _N_NEIGHBOURS = 16, 16
 #: Share of the points above which equal rows are a common value, such as an empty text, and not copies.
 _COMMON = 0.1
 _CHUNK_ROWS = 4096

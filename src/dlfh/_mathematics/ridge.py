@@ -130,7 +130,6 @@ def _solve_by_points(features: Features, mean: Floats, targets: Targets, gamma: 
 
 
 def _sparse_products(features: sp.csr_array) -> Floats:
-    """Return XX' of the centred features."""
     wide = features.astype(np.float64)  # small integers would wrap around
     products: Floats = (wide @ wide.T).toarray()
     products -= products.mean(axis=0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -63,7 +63,6 @@ _QUERY_SHARE, _MAX_QUERIES, _MIN_QUERIES, _MAX_ITEMS = 1 / 3, 512, 16, 2048
 _MAX_TERMS = 1 << 26
 #: Pairs of each query: its best items, where people read probabilities, and random ones.
 _N_BEST, _N_RANDOM = 10, 20
-_MAX_STEPS = 50
 #: Maximum number of probabilities that a combination of modalities, a handful of parameters, is fitted to.
 _MAX_FUSED = 1 << 20
 
@@ -137,26 +136,22 @@ class LabelFit:
 
 
 class LeftOut(NamedTuple):
-    """Points with probabilities by functions that were fitted without them.
-
-    points (n,): Their numbers.
-    """
+    """Numbers and labels of points, with probabilities by functions that were fitted without them."""
 
     points: Integers
     probabilities: Singles
     labels: Mask
 
     def take(self, rows: Any) -> LeftOut:
-        """Return some of the points."""
         return LeftOut(*(part[rows] for part in self))
+
+
+BySource = dict[Source, LeftOut]
 
 
 @dataclass
 class FittedLabels:
-    """Label functions and leave-one-out predictions, from which the label model is calibrated.
-
-    functions, left_out: By modality: label probabilities, and those of a sample of points by functions without them.
-    """
+    """Label functions and leave-one-out predictions by modality, from which the label model is calibrated."""
 
     n_bits: int
     seed: int
@@ -168,7 +163,7 @@ class FittedLabels:
         """Return the label probabilities of all modalities; None if any has none."""
         if self.labels is None or set(self.functions) != set(modalities):
             return None
-        left_out: dict[Source, LeftOut] = {(name,): self.left_out[name] for name in modalities}
+        left_out: BySource = {(name,): self.left_out[name] for name in modalities}
         prior, fusions = self.functions[modalities[0]].curves.prior, {}
         for names in combinations(modalities):
             common = functools.reduce(np.intersect1d, [left_out[name,].points for name in names])
@@ -186,7 +181,7 @@ class FittedLabels:
         model = LabelModel(self.labels.names, weights, self.functions, fusions, quantizer, lifts, None)
         return self._with_matches(model, left_out)
 
-    def _with_matches(self, model: LabelModel, left_out: dict[Source, LeftOut]) -> LabelModel:
+    def _with_matches(self, model: LabelModel, left_out: BySource) -> LabelModel:
         """Return the model with lifts and curves of matches, fitted to pairs of left-out points."""
         queries, items = sample_pairs(left_out, self.seed)
         stored = {source: model.encode(each.probabilities) for source, each in items.items()}
@@ -195,51 +190,39 @@ class FittedLabels:
         for number, match in enumerate(MATCHES):
             if match == "all":  # every item has all labels of a query without any
                 queries = {source: each.take(each.labels.any(axis=1)) for source, each in queries.items()}
-            lift = self._choose_lift(model, match, queries, items, stored)
+            lift = _choose_lift(model, match, queries, items, stored)
             model = replace(model, lifts={**model.lifts, match: lift})
             for place, source in enumerate(names):
                 asked = queries[source]
                 tables = model.tables(asked.probabilities, match)
-                for other, codes in enumerate(stored.values()):
-                    known = matching(asked.labels, items[names[other]].labels, match)
-                    scores = sum_tables(tables, codes)
-                    curve = fit_match_curve(scores, asked.probabilities, known, self.seed)
-                    parameters[number, place, other] = curve
+                for other, (name, codes) in enumerate(stored.items()):
+                    known, scores = matching(asked.labels, items[name].labels, match), sum_tables(tables, codes)
+                    parameters[number, place, other] = fit_match_curve(scores, asked.probabilities, known, self.seed)
         return replace(model, matches=MatchCurves(names, parameters))
 
-    def _choose_lift(
-        self,
-        model: LabelModel,
-        match: Match,
-        queries: dict[Source, LeftOut],
-        items: dict[Source, LeftOut],
-        stored: dict[Source, Codes],
-    ) -> float:
-        """Return the lift by which left-out queries rank items of another modality best."""
-        from dlfh.metrics import mean_average_precision  # here, because a search needs none
 
-        total = np.zeros(len(_LIFTS))
-        ways = itertools.permutations(model.functions, 2) if len(model.functions) > 1 else [2 * (*model.functions,)]
-        for one, other in ways:
-            asked, codes = queries[one,].take(slice(_LIFT_QUERIES)), stored[other,][:_LIFT_ITEMS]
-            known = matching(asked.labels, items[other,].labels[:_LIFT_ITEMS], match).astype(np.int8)
-            if not known.any():
-                continue
-            tables, lifted = (
-                replace(model, lifts={match: lift}).tables(asked.probabilities, match) for lift in (0.0, 1.0)
-            )
-            for place, lift in enumerate(_LIFTS):
-                ranked = tables + np.float32(lift) * (lifted - tables)
-                total[place] += mean_average_precision(ranked, codes, relevance=known, n_jobs=1)  # too few for threads
-        return _LIFTS[int(np.argmax(total))]
+def _choose_lift(
+    model: LabelModel, match: Match, queries: BySource, items: BySource, stored: dict[Source, Codes]
+) -> float:
+    """Return the lift by which left-out queries rank items of another modality best."""
+    from dlfh.metrics import mean_average_precision  # here, because a search needs none
+
+    total = np.zeros(len(_LIFTS))
+    ways = itertools.permutations(model.functions, 2) if len(model.functions) > 1 else [2 * (*model.functions,)]
+    for one, other in ways:
+        asked, codes = queries[one,].take(slice(_LIFT_QUERIES)), stored[other,][:_LIFT_ITEMS]
+        known = matching(asked.labels, items[other,].labels[:_LIFT_ITEMS], match).astype(np.int8)
+        if not known.any():
+            continue
+        tables, lifted = (replace(model, lifts={match: lift}).tables(asked.probabilities, match) for lift in (0.0, 1.0))
+        for place, lift in enumerate(_LIFTS):
+            ranked = tables + np.float32(lift) * (lifted - tables)
+            total[place] += mean_average_precision(ranked, codes, relevance=known, n_jobs=1)  # too few for threads
+    return _LIFTS[int(np.argmax(total))]
 
 
 def fit_label_curves(scores: Singles, labels: sp.csr_array, workers: Workers) -> LabelCurves:
-    """Fit the curves of all labels.
-
-    scores (n, n_labels): Leave-one-out scores of points.
-    labels (n, n_labels): Indicator matrix of their labels.
-    """
+    """Fit the curves of all labels to the leave-one-out scores of points and the indicator matrix of their labels."""
     from scipy.special import logit
 
     n, n_labels = scores.shape
@@ -277,7 +260,7 @@ def fit_label_curves(scores: Singles, labels: sp.csr_array, workers: Workers) ->
     return LabelCurves(slope, np.where(varying, intercept - slope * mean, 0.0), prior, trust, exclusive)
 
 
-def sample_pairs(left_out: Mapping[Source, LeftOut], seed: int) -> tuple[dict[Source, LeftOut], dict[Source, LeftOut]]:
+def sample_pairs(left_out: BySource, seed: int) -> tuple[BySource, BySource]:
     """Return queries and items: different points, the same ones from every source as far as possible."""
     n_labels = next(iter(left_out.values())).labels.shape[1]
     n_queries = int(np.clip(_MAX_TERMS // (256 * n_labels * len(left_out)), _MIN_QUERIES, _MAX_QUERIES))
@@ -330,7 +313,7 @@ def _regression(X: Floats, y: Floats, start: Floats, bounded: Mask) -> Floats:
     """Return the weights of a logistic regression with ridge 1, some of them at least 0, by projected Newton steps."""
     lowest = np.where(bounded, 0.0, -np.inf)
     previous, found, step, before = start, start, np.zeros_like(start), np.inf
-    for _ in range(_MAX_STEPS):
+    for _ in range(50):
         values = X @ found
         small = np.exp(-np.abs(values))
         loss = float((np.log1p(small) + np.maximum(values, 0) - values * y).sum() + 0.5 * found @ found)
@@ -351,10 +334,7 @@ def _regression(X: Floats, y: Floats, start: Floats, bounded: Mask) -> Floats:
 
 
 def fit_fusion(probabilities: Sequence[Singles], labels: Mask, prior: Floats) -> Fusion:
-    """Fit the combination of several modalities to left-out probabilities (n, n_labels) of the same points.
-
-    labels (n, n_labels): The labels that the points have.
-    """
+    """Fit the combination of several modalities to left-out probabilities and the labels of the same points."""
     from scipy.special import expit
 
     some = slice(None, None, -(-labels.size // _MAX_FUSED))
@@ -364,8 +344,7 @@ def fit_fusion(probabilities: Sequence[Singles], labels: Mask, prior: Floats) ->
     evidence += [(log_odds(each) - base).ravel() for each in probabilities]
     X, y = np.stack(evidence), labels.ravel()
     offset = np.broadcast_to(base, labels.shape).ravel()
-    found = np.array([0.0, *[1 / len(probabilities)] * len(probabilities)])
-    before = np.inf
+    found, before = np.array([0.0, *[1 / len(probabilities)] * len(probabilities)]), np.inf
     for _ in range(30):
         values = found @ X + offset
         loss = float(np.logaddexp(0, values).sum() - values[y].sum() + 0.5 * found @ found)
@@ -373,8 +352,7 @@ def fit_fusion(probabilities: Sequence[Singles], labels: Mask, prior: Floats) ->
             break
         before = loss
         p = expit(values)
-        gradient = X @ (p - y) + found
         hessian = (X * (p * (1 - p))) @ X.T + np.eye(len(found))
-        found = found - np.linalg.solve(hessian, gradient)
+        found = found - np.linalg.solve(hessian, X @ (p - y) + found)
     bias, *weights = found.tolist()
     return Fusion(tuple(weights), bias)

@@ -54,8 +54,7 @@ def _sigmoid(values: Floats) -> Floats:
 class LabelCurves:
     """Probabilities of labels from their scores: trust x sigma(slope x score + intercept) + (1 - trust) x prior.
 
-    prior (n_labels,): Share of points with each label.
-    trust (n_labels,): Weight of the curve, n / (n + 3) for a label of n points.
+    prior, trust: Share of points with each label, and weight of its curve, n / (n + 3) for a label of n points.
     exclusive: Whether every point has exactly one label, so that probabilities sum to 1.
     """
 
@@ -66,7 +65,6 @@ class LabelCurves:
     exclusive: bool
 
     def __call__(self, scores: Array) -> Singles:
-        """Return probabilities of shape (n, n_labels)."""
         values = _sigmoid(self.slope * scores + self.intercept)
         values *= self.trust
         values += (1 - self.trust) * self.prior
@@ -94,10 +92,7 @@ class LabelCurves:
 
 @dataclass(frozen=True)
 class MatchCurves:
-    """Curves by match and by the sources of queries and items.
-
-    parameters (2, n_sources, n_sources, 20): See `N_PARAMETERS`.
-    """
+    """Curves by match and by the sources of queries and items: parameters (2, n_sources, n_sources, 20)."""
 
     sources: tuple[Source, ...]
     parameters: Floats
@@ -129,12 +124,10 @@ class LabelFunction(HashFunction):
     """
 
     def __init__(self, scores: HashFunction, curves: LabelCurves) -> None:
-        self.scores = scores
-        self.curves = curves
+        self.scores, self.curves = scores, curves
         self.n_features, self.n_bits = scores.n_features, scores.n_bits
 
     def project(self, features: Features, modality: str, workers: Workers) -> Singles:
-        """Return the probability of each label, shape (n, n_labels)."""
         return self.curves(self.scores.project(features, modality, workers))
 
     def to_arrays(self) -> dict[str, Array]:
@@ -157,7 +150,6 @@ class Fusion:
     bias: float
 
     def __call__(self, probabilities: Sequence[Singles], prior: Floats) -> Singles:
-        """Return probabilities of shape (n, n_labels)."""
         from scipy.special import expit  # here, because opening a collection must not load it
 
         base = log_odds(prior)
@@ -172,10 +164,8 @@ class LabelModel:
     """Label probabilities of a fitted method.
 
     names: Names of the labels; None if they are the columns of an indicator matrix.
-    weights (n_labels,): Weights of the labels in scores, see `redundancy_weights`.
-    functions: By modality.
+    weights, lifts: Weights of labels, and of the lift by match, in scores: see `redundancy_weights` and `label_scores`.
     fusions: By names of modalities, two or more, in the order of the method.
-    lifts: By match: weights of the lift in scores, see `label_scores`.
     matches: Probabilities that scores stand for; None while they are being fitted.
     """
 
@@ -303,15 +293,10 @@ class LabelModel:
         lifts = config["lifts"]
         if not isinstance(lifts, list) or not all(isinstance(each, float) and 0 <= each < 1e6 for each in lifts):
             raise ValueError("its score lifts must be finite numbers")
-        return cls(
-            None if names is None else tuple(names),
-            weights,
-            functions,
-            fusions,
-            LabelQuantizer.from_arrays(arrays, n_labels, n_bits),
-            dict(zip(MATCHES, lifts, strict=True)),
-            MatchCurves.from_arrays(arrays, sources(tuple(n_features))),
-        )
+        names = None if names is None else tuple(names)
+        quantizer = LabelQuantizer.from_arrays(arrays, n_labels, n_bits)
+        matches = MatchCurves.from_arrays(arrays, sources(tuple(n_features)))
+        return cls(names, weights, functions, fusions, quantizer, dict(zip(MATCHES, lifts, strict=True)), matches)
 
 
 def combinations(modalities: Sequence[str]) -> list[tuple[str, ...]]:

@@ -117,8 +117,7 @@ class LabelQuantizer:
         n_groups = min(n_bytes(n_bits), n_labels)
         group = np.empty(n_labels, np.int64)
         # Largest variance first, back and forth over the groups, so that they are equally hard.
-        place = np.arange(n_labels)
-        turn, seat = np.divmod(place, n_groups)
+        turn, seat = np.divmod(np.arange(n_labels), n_groups)
         group[np.argsort(-roots.var(axis=0), kind="stable")] = np.where(turn % 2, n_groups - 1 - seat, seat)
         centroids = np.zeros((N_CENTROIDS, n_labels), np.float32)
         for number in range(n_groups):
@@ -197,5 +196,4 @@ def _centroids(roots: Singles, n: int, seed: int) -> Singles:
 
 
 def _nearest(roots: Singles, centroids: Singles) -> Integers:
-    """Return the number of the centroid nearest to each point."""
     return np.argmin((centroids**2).sum(axis=1) - 2 * roots @ centroids.T, axis=1)

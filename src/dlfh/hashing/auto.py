@@ -84,7 +84,6 @@ class Auto(BlockLearner):
         return context.chosen[modality]
 
     def _choose(self, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> HashLearner:
-        """Return the best learner, evaluated on a sample of the points."""
         if targets.labels is None:
             return KernelRidge()
         n, whole, rng = features.shape[0], features.whole, np.random.default_rng(context.seed)
@@ -167,7 +166,6 @@ def rescaled(learner: HashLearner, factor: float) -> HashLearner:
 
 
 def _folds(n_points: int, n_folds: int, rng: np.random.Generator) -> list[Mask]:
-    """Return masks of held-out points, one for each fold."""
     fold_of_point = rng.permutation(n_points) % n_folds
     return [fold_of_point == fold for fold in range(n_folds if n_points <= _MAX_CROSS_VALIDATED else 1)]
 

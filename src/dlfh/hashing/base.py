@@ -89,10 +89,7 @@ class HashFunction(Registered, ABC):
 
 
 class ChunkedFunction(HashFunction):
-    """A hash function that is evaluated for a few thousand rows at once.
-
-    is_logistic: Whether its values are log-odds, which `project` turns into expected bits.
-    """
+    """A hash function that is evaluated for a few thousand rows at once; logistic ones return log-odds of the bits."""
 
     chunk_rows: ClassVar[int] = 4096
     is_logistic: bool = True

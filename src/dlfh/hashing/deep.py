@@ -30,10 +30,7 @@ def _torch() -> Any:
 
 
 class DeepHash(ChunkedFunction):
-    """A multilayer network with rectified linear units, evaluated in NumPy.
-
-    layers (weights, bias): float32 arrays of shapes (inputs, outputs) and (outputs,).
-    """
+    """A network with rectified linear units, evaluated in NumPy; its layers are weights (inputs, outputs) and bias."""
 
     kind = "deep"
 

@@ -32,10 +32,7 @@ _CLUSTER_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class Scaling:
-    """A fitted scaling. Zeros stay zeros, so that sparse features stay sparse.
-
-    divisors (n_features,): For "standard"; otherwise empty.
-    """
+    """A fitted scaling, with divisors for "standard". Zeros stay zeros, so that sparse features stay sparse."""
 
     kind: str
     divisors: Floats = field(default_factory=lambda: np.zeros(0))
@@ -137,7 +134,6 @@ class RBFMap:
 
 
 def _squared_norms(rows: Features, centre: Floats) -> Floats:
-    """Return |x - centre|^2 of each row; sparse rows stay sparse."""
     if sp.issparse(rows):
         squares = np.asarray(rows.astype(np.float64).power(2).sum(axis=1)).ravel()
         return squares - 2 * (rows @ centre) + centre @ centre
@@ -151,7 +147,6 @@ def random_bases(n_points: int, n_bases: int, seed: int) -> Integers:
 
 
 def _cluster_centres(points: Singles, n_bases: int, seed: int) -> Singles:
-    """Return the centres of k-means, at most one per point."""
     import faiss  # here, because encoding clusters nothing
 
     n, n_features = points.shape
