@@ -17,11 +17,12 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dlfh._arrays import Mask
+from dlfh.collection.collection import Collection
 from dlfh.collection.contents import FileHashes, content_hashes
 from dlfh.collection.item_codes import (
     CONTENTS,
@@ -38,9 +39,6 @@ from dlfh.datasets.problem import LABEL_WORDS, Problem, check_skipped
 from dlfh.errors import InputError
 from dlfh.index import Index
 from dlfh.index.items import Item
-
-if TYPE_CHECKING:
-    from dlfh.collection.collection import Collection
 
 #: Number of items that are copied, and that a sync writes, in one step.
 _BATCH, _BLOCK = 5_000, 512
@@ -147,7 +145,6 @@ def copy_items(source: Collection, target: Collection) -> None:
 
 
 def _moved(item: Item, source: Collection, target: Collection) -> Metadata | None:
-    """Return an item's metadata with image paths relative to the target."""
     if item.metadata is None:
         return None
     here, there = source.path.resolve(), target.path.resolve()
@@ -187,10 +184,7 @@ class SyncResult:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The changes to make: rows to write, ids to remove, and the items whose codes can be reused, by content.
-
-    ``rescued`` holds items that are overwritten before other items reuse their codes.
-    """
+    """The changes to make: rows to write, ids to remove, and the items whose codes can be reused, by content."""
 
     metadata: list[Metadata]
     added: list[int]
@@ -198,7 +192,7 @@ class _Plan:
     gone: list[str]
     n_before: int
     id_of_content: dict[Content, str]
-    rescued: dict[Content, Item]
+    rescued: dict[Content, Item]  # items that are overwritten before other items reuse their codes
 
 
 def sync_items(
@@ -281,14 +275,11 @@ def _content(metadata: Metadata, modality: str) -> str:
 def _without_known(
     collection: Collection, items: Items, plan: _Plan, rows: list[int]
 ) -> tuple[Items, dict[tuple[int, str], Item]]:
-    """Return the items without texts and images whose codes are known, and the items that have these codes.
-
-    Vectors stay: they need no features to be computed.
-    """
+    """Return the items without texts and images whose codes are known, and the items that have these codes."""
     known: dict[tuple[int, str], Item] = {}
     modalities = dict(items.modalities)
     for name, values in items.modalities.items():
-        if isinstance(values, list):
+        if isinstance(values, list):  # vectors stay: they need no features to be computed
             modalities[name] = list(values)
             for place, row in enumerate(rows):
                 content = name, _content(plan.metadata[row], name)

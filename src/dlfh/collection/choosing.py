@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,14 +32,15 @@ from dlfh._selection import (
     run_trials,
 )
 from dlfh._validation import Features
+from dlfh.codes import pack
 from dlfh.collection.contents import item_groups
+from dlfh.datasets.items import Items
 from dlfh.datasets.problem import LABEL_WORDS
 from dlfh.errors import InputError
+from dlfh.features import BagOfWords, Clip, Vectors
 from dlfh.features.base import Featurizer
-
-if TYPE_CHECKING:
-    from dlfh.datasets.items import Items
-    from dlfh.methods import CrossModalHasher
+from dlfh.methods import CrossModalHasher
+from dlfh.methods.catalogue import METHODS
 
 #: Size of the sample, the share of it that is held out, and the fewest items to choose by.
 MAX_ITEMS, HELD_OUT, MIN_ITEMS = 1200, 1 / 3, 100
@@ -51,7 +52,7 @@ MEASURES = ("map", "ndcg", "exact")
 #: Default code length; docs/answers.md compares the accuracy of several.
 N_BITS = 128
 
-E = TypeVar("E", "Featurizer", "CrossModalHasher")
+E = TypeVar("E", Featurizer, CrossModalHasher)
 Kind = Literal["image", "text"]
 #: Features by name: kinds of image featurisers, and parameters of `BagOfWords`.
 _FEATURES: dict[Kind, dict[str, Any]] = {
@@ -77,8 +78,6 @@ def candidate_featurizers(
     items: Items, *, image: str = "auto", text: str = "auto", verbose: bool = False
 ) -> dict[str, list[Featurizer]]:
     """Return the candidate featurisers of each modality; `Encoder.for_items` documents the parameters."""
-    from dlfh.features import Vectors
-
     featurizers: dict[str, list[Featurizer]] = {}
     for name, values in items.modalities.items():
         if not isinstance(values, list):
@@ -100,17 +99,15 @@ def feature_names(kind: Kind) -> list[str]:
 
 
 def _featurizer(modality: str, choice: str, kind: Kind, verbose: bool) -> Featurizer:
-    from dlfh import features  # each featuriser is imported on first use
-
     family, _, folder = choice.partition(":")
     if family == "clip" and folder:
-        return features.Clip(folder, tower=kind, verbose=verbose)
+        return Clip(folder, tower=kind, verbose=verbose)
     if choice not in _FEATURES[kind]:
         known = ", ".join(("auto", *_FEATURES[kind]))
         raise InputError(f"the features of {modality!r} must be {known} or clip:FOLDER, got {choice!r}")
     if kind == "text":
-        return features.BagOfWords(**_FEATURES[kind][choice], verbose=verbose)
-    featurizer: type[Any] = features.Featurizer._registry.find(_FEATURES[kind][choice])
+        return BagOfWords(**_FEATURES[kind][choice], verbose=verbose)
+    featurizer: type[Any] = Featurizer._registry.find(_FEATURES[kind][choice])
     return featurizer(verbose=verbose)
 
 
@@ -121,13 +118,10 @@ def choose_featurizers(
     labels: Any,
     random_state: int = 0,
 ) -> tuple[dict[str, Featurizer], list[Trial[Any]]]:
-    """Return the best featuriser of each modality, and the trials.
+    """Return the best featuriser of each modality for the raw values of complete items, and the trials.
 
     The default is the first candidate, if there are fewer than 100 items or no labels. Models that choose their hash
     functions use fixed ones in trials. The last two trials compare the model's number of bits with twice as many.
-
-    values: By modality, the raw values of complete items.
-    random_state: Random seed of the sample.
     """
     is_open = any(len(featurizers) > 1 for featurizers in candidates.values())
     sets = LabelSets.from_labels(labels) if is_open and labels is not None and len(labels) else None
@@ -254,7 +248,6 @@ def _one_word_each(texts: Sequence[str], seed: int) -> list[str]:
 
 
 def _changed(estimator: E, **changes: Any) -> E:
-    """Return an unfitted copy with changed parameters."""
     return type(estimator)(**{**estimator.get_params(deep=False), **changes})
 
 
@@ -276,7 +269,6 @@ def _directions(
     queries: Sequence[tuple[str, Singles]], database: Mapping[str, Singles], labels: sp.csr_array
 ) -> Iterator[list[float]]:
     """Yield the `MEASURES` of each direction; each half of the items searches the other."""
-    from dlfh.codes import pack
     from dlfh.metrics import evaluate
     from dlfh.metrics.measures import AP, P, nDCG
 
@@ -302,9 +294,6 @@ class Candidate:
         return format_parameters(self.parameters)
 
     def model(self, n_bits: int, random_state: int) -> CrossModalHasher:
-        """Return the unfitted method with these parameters."""
-        from dlfh.methods.catalogue import METHODS  # not needed to choose features
-
         method = METHODS[self.method]
         known = method.parameter_names()
         for name in self.parameters:
@@ -318,18 +307,12 @@ class Candidate:
 
 @dataclass(frozen=True)
 class TuningResult:
-    """Result of `tune_items`.
+    """Result of `tune_items`."""
 
-    candidate: The best method and parameters.
-    features: The best features of "image" and "text" modalities, if the items have any.
-    trials: Mean scores over samples.
-    failures: Error messages of candidates that could not be evaluated.
-    """
-
-    candidate: Candidate
-    features: dict[str, str]
-    trials: list[Trial[Any]]
-    failures: dict[str, str]
+    candidate: Candidate  # the best method and parameters
+    features: dict[str, str]  # the best features of "image" and "text" modalities, if the items have any
+    trials: list[Trial[Any]]  # mean scores over samples
+    failures: dict[str, str]  # error messages of candidates that could not be evaluated
 
 
 def tune_items(
@@ -344,10 +327,8 @@ def tune_items(
 ) -> TuningResult:
     """Choose features, and then a method and its parameters, by their mean scores over samples of the items.
 
-    items: Only complete, labelled items are used.
-    candidates: Features are chosen with the first one's method and default parameters.
-    n_draws, n_items: Number of samples, and the maximum size of each.
-    held_out: Share of a sample that is held out.
+    Only complete, labelled items are used. Features are chosen with the first candidate's method and default
+    parameters. There are ``n_draws`` samples of at most ``n_items`` items, of which the share ``held_out`` is held out.
     """
     complete = items.take(np.flatnonzero(items.complete()))
     if items.labels is None or len(complete) < MIN_ITEMS:

@@ -275,7 +275,6 @@ class Collection:
         return f"Collection({self.path}, {self.index!r})"
 
     def _repr_html_(self) -> str:
-        """Return the table that notebooks show."""
         if self.index.closed:
             return html_table((), (), repr(self))
         rows = [

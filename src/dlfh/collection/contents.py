@@ -125,7 +125,6 @@ class FileHashes:
         self._current: dict[str, list[Any]] = {}
 
     def __call__(self, path: str | os.PathLike[str]) -> str:
-        """Return the hash of a file."""
         name = os.path.relpath(path, self._folder)
         try:
             attributes = _attributes(path)

@@ -239,13 +239,11 @@ class Encoder(Parameterized):
         for name, featurizers in candidates.items():
             if not featurizers:
                 raise InputError(f"the list of featurisers for the modality {name!r} is empty")
-        seed = getattr(self.model, "random_state", None)
-        seed = seed if isinstance(seed, int) else 0
+        seed = seed if isinstance(seed := getattr(self.model, "random_state", None), int) else 0
         chosen, self.trials_ = choose_featurizers(candidates, self.model, modalities, labels, seed)
         return {name: _unfitted(featurizer) for name, featurizer in chosen.items()}
 
     def _trainable(self, present: Mapping[str, Mask], labelled: Mask) -> Mask:
-        """Return which items the model can learn from."""
         masks = list(present.values())
         if not self.model.info.takes_incomplete:
             return np.logical_and.reduce([labelled, *masks])
@@ -424,8 +422,7 @@ class Encoder(Parameterized):
 
     def encode(self, modality: str, values: Any) -> Codes:
         """Return the packed codes of raw values of one modality, shape (n, ceil(n_bits / 8))."""
-        vectors = self.featurize(modality, values)
-        return self.model_.encode(modality, vectors)
+        return self._fitted_model().encode(modality, self.featurize(modality, values))
 
     def project(self, modality: str, values: Any) -> Singles:
         """Return the real values whose signs are the codes, for asymmetric ranking, shape (n, n_bits)."""
@@ -487,7 +484,6 @@ class Encoder(Parameterized):
 
 
 def _unfitted(estimator: Any) -> Any:
-    """Return an unfitted estimator with the same parameters."""
     return type(estimator)(**copy.deepcopy(estimator.get_params(deep=False)))
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,17 +19,14 @@ from dlfh._selection import hold_out_groups
 from dlfh._validation import check_integer, check_random_state
 from dlfh.codes import pack
 from dlfh.collection.calibration.model import CalibrationReport, relevance
+from dlfh.collection.collection import Collection
 from dlfh.collection.contents import item_groups
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_codes import LABELS, ItemVectors, Training, labels_column
+from dlfh.collection.searcher import Searcher
 from dlfh.datasets.items import Items
 from dlfh.datasets.problem import LABEL_WORDS, Problem
 from dlfh.errors import DataWarning, InputError
-
-if TYPE_CHECKING:
-    from dlfh.collection.collection import Collection
-    from dlfh.collection.searcher import Searcher
-    from dlfh.metrics.measures import Measure
 
 #: Fewest complete, labelled items of which some are held out by default, and the maximum number held out by default.
 _MIN_ITEMS, _MAX_HELD_OUT = 200, 300
@@ -113,16 +110,13 @@ def _checked(kind: Any, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Held-out items (``queries``) and the others (``database``), with their vectors and the report.
-
-    ``training`` is the result of fitting the encoder to the database; None if it had been fitted before.
-    """
+    """Held-out items and the others, with their vectors and the report."""
 
     queries: Items
     database: Items
     query_vectors: ItemVectors
     database_vectors: ItemVectors
-    training: Training | None
+    training: Training | None  # None if the encoder had been fitted before, not to the database
     report: EvaluationReport
 
 
@@ -188,10 +182,7 @@ def evaluate_collection(collection: Collection, queries: Items) -> EvaluationRep
 
 
 def _report_calibration(searcher: Searcher, queries: Items, vectors: ItemVectors) -> list[CalibrationReport]:
-    """Search with labelled items and compare the probabilities of all labelled items with their relevance.
-
-    Returns: One for each query modality and kind of codes; empty if the collection is not calibrated.
-    """
+    """Search with labelled items and compare the probabilities of all labelled items with their relevance."""
     stored = [(item.metadata or {}).get("labels") or [] for item in searcher.index.items()]
     labelled = np.array([bool(labels) for labels in stored], bool)
     reports = []
@@ -259,7 +250,6 @@ def _stored_databases(collection: Collection) -> dict[str, _Database]:
 def _evaluate_queries(
     encoder: Encoder, queries: Items, vectors: ItemVectors, databases: Mapping[str, _Database]
 ) -> list[RetrievalQuality]:
-    """Evaluate every direction of search with the labelled queries."""
     labelled = np.flatnonzero(queries.labelled())
     database_labels = [labels for database in databases.values() for labels in database.labels]
     warn_of_disjoint_labels(queries.labels or [], database_labels)
@@ -286,8 +276,8 @@ def _is_direction(query: str, database: str, modalities: tuple[str, ...]) -> boo
 def _evaluate_direction(
     encoder: Encoder, query: str, matrix: Any, query_labels: Any, other: str, database: _Database
 ) -> RetrievalQuality:
-    from dlfh.metrics import evaluate  # opening a collection needs only the report
-    from dlfh.metrics.measures import AP, P, nDCG
+    from dlfh.metrics import evaluate  # reading a report does not need it
+    from dlfh.metrics.measures import AP, Measure, P, nDCG
 
     def rank(queries: Array, *measures: Measure, items: Codes = database.codes) -> Any:
         return evaluate(queries, items, query_labels, database.labels, measures=[AP, P, *measures])

@@ -8,18 +8,16 @@ import json
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dlfh._imports import require
 from dlfh._persistence.outputs import check_outputs, write_output
+from dlfh.collection.collection import Collection
 from dlfh.collection.item_codes import hashed_codes, without_contents
 from dlfh.errors import InputError
 from dlfh.index.nearest import import_faiss
-
-if TYPE_CHECKING:
-    from dlfh.collection.collection import Collection
 
 _FAISS = ".faiss.zip"
 #: Rows in one SQL statement.
@@ -71,8 +69,7 @@ def _columns(collection: Collection) -> Iterator[tuple[str, bool]]:
 
 
 def _as_parquet(collection: Collection, modality: str, name: str) -> Iterable[bytes]:
-    pa = require("pyarrow", "exporting Parquet", "parquet")
-    parquet = require("pyarrow.parquet", "exporting Parquet", "parquet")
+    pa, parquet = (require(name, "exporting Parquet", "parquet") for name in ("pyarrow", "pyarrow.parquet"))
     fields = [pa.field("id", pa.string(), nullable=False), pa.field("metadata", pa.string())]
     fields += [pa.field(column, pa.binary() if is_code else pa.string()) for column, is_code in _columns(collection)]
     schema = pa.schema(fields, metadata={"n_bits": str(collection.index.n_bits)})

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from dlfh.datasets.items import Items
     from dlfh.features.base import Featurizer
 
-_HASHED, _LABELS = ":hashed", ":labels"
 #: The column of label probabilities, which no modality may be called.
 LABELS = "labels"
 #: The key of the metadata that holds content hashes (`dlfh.collection.contents`).
@@ -41,19 +40,13 @@ CONTENTS = "contents"
 
 @dataclass(frozen=True)
 class ItemVectors:
-    """Feature vectors of items.
-
-    matrices: By modality, a row for each item that has it in a readable form.
-    positions: By modality, the items of these rows, ascending.
-    problems: Values that could not be read.
-    contents: By item, hashes of its images and vectors.
-    """
+    """Feature vectors of items."""
 
     n_items: int
-    matrices: dict[str, Features]
-    positions: dict[str, Integers]
-    problems: list[Problem]
-    contents: list[dict[str, str]]
+    matrices: dict[str, Features]  # by modality, a row for each item that has it in a readable form
+    positions: dict[str, Integers]  # by modality, the items of these rows, ascending
+    problems: list[Problem]  # values that could not be read
+    contents: list[dict[str, str]]  # by item, hashes of its images and vectors
 
     @classmethod
     def from_items(cls, featurizers: Mapping[str, Featurizer], items: Items, *, fit: bool = False) -> ItemVectors:
@@ -79,7 +72,6 @@ class ItemVectors:
         return cls(len(items), matrices, positions, problems, contents)
 
     def present(self, modality: str) -> Mask:
-        """Return which items have a vector in a modality."""
         mask = np.zeros(self.n_items, bool)
         mask[self.positions.get(modality, [])] = True
         return mask
@@ -116,45 +108,27 @@ def check_modalities(featurizers: Mapping[str, Any], items: Items, *, fit: bool)
 
 @dataclass(frozen=True)
 class ItemCodes:
-    """Codes of items, by modality.
+    """Codes (items, bytes) and masks (items,) of items, by modality."""
 
-    hashed (items, bytes): Codes by hash functions; zeros for items that lack the modality.
-    present (items,): Whether an item has the modality.
-    learned (items, bytes): Codes learned in training, or the codes of the items' label sets; zeros elsewhere.
-    is_learned (items,): Whether an item has a learned code.
-    suggested_labels (items, bytes): Label probabilities that the modality suggests, as `quantize_probabilities` returns
-        them; empty if the method has none.
-    labels (items, bytes), has_labels (items,): The labels that items have, in the same form, and which items have any.
-    """
-
-    hashed: dict[str, Codes]
+    hashed: dict[str, Codes]  # by hash functions; zeros for items that lack the modality
     present: dict[str, Mask]
-    learned: dict[str, Codes]
+    learned: dict[str, Codes]  # learned in training, or the codes of the items' label sets; zeros elsewhere
     is_learned: dict[str, Mask]
-    suggested_labels: dict[str, Codes]
-    labels: Codes
+    suggested_labels: dict[str, Codes]  # bytes of `LabelModel.encode`; empty if the method has no label probabilities
+    labels: Codes  # the labels that items have, in the same form
     has_labels: Mask
 
 
 @dataclass(frozen=True)
 class Training:
-    """Result of fitting an encoder to items.
+    """Result of fitting an encoder to items."""
 
-    vectors: Vectors of all items.
-    items: Training items, ascending; row i of the model's ``codes_`` is the code of the i-th.
-    learned (items,): By modality, which of all items have a learned code.
-    n_incomplete: Number of training items that lack a modality or, for supervised methods, labels.
-    leave_one_out (learned, n_bits): By modality, leave-one-out projections of the items with learned codes, if the
-        method computes them.
-    suggested_labels (learned, bytes): By modality, leave-one-out label probabilities of these items.
-    """
-
-    vectors: ItemVectors
-    items: Integers
-    learned: dict[str, Mask]
-    n_incomplete: int
-    leave_one_out: dict[str, Singles]
-    suggested_labels: dict[str, Codes]
+    vectors: ItemVectors  # of all items
+    items: Integers  # training items, ascending; row i of the model's ``codes_`` is the code of the i-th
+    learned: dict[str, Mask]  # by modality, which of all items have a learned code
+    n_incomplete: int  # training items that lack a modality or, for supervised methods, labels
+    leave_one_out: dict[str, Singles]  # by modality, projections (learned, n_bits), if the method computes them
+    suggested_labels: dict[str, Codes]  # by modality, leave-one-out label probabilities (learned, bytes)
 
     def __len__(self) -> int:
         return len(self.items)
@@ -162,12 +136,12 @@ class Training:
 
 def hashed_column(modality: str) -> str:
     """Return the column of the hashed codes of items that have learned ones."""
-    return modality + _HASHED
+    return f"{modality}:hashed"
 
 
 def labels_column(modality: str) -> str:
     """Return the column of the label probabilities that a modality suggests."""
-    return modality + _LABELS
+    return f"{modality}:labels"
 
 
 def column_names(encoder: Encoder) -> tuple[str, ...]:
@@ -220,9 +194,7 @@ def public_item(item: Item, modalities: Sequence[str]) -> Item:
 
 def without_contents(metadata: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return metadata without content hashes."""
-    if metadata is None or CONTENTS not in metadata:
-        return metadata
-    return {name: value for name, value in metadata.items() if name != CONTENTS}
+    return metadata and {name: value for name, value in metadata.items() if name != CONTENTS}
 
 
 def columnar(items: Sequence[Item], n_bits: int, modalities: Sequence[str]) -> dict[str, Any]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Sequence
 from html import escape
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from dlfh._persistence.outputs import write_output
+from dlfh.collection.collection import Collection
 from dlfh.collection.query import SearchResult
 from dlfh.errors import InputError
 from dlfh.features.images import read_image
-
-if TYPE_CHECKING:
-    from dlfh.collection.collection import Collection
 
 #: Margins and heights of lines of a contact sheet in pixels, and lines of a caption.
 _GAP, _LINE, _MAX_LINES = 8, 14, 3
@@ -80,9 +79,9 @@ def write_answers(
         facts = " · ".join(filter(None, [item.percentage, ", ".join(item.labels)]))
         thumbnail = None if path is None else _thumbnail(path)
         tiles.append(_Tile(thumbnail, str(item.rank), item.id, item.text(hidden), facts))
-    captions = [
-        f"{tile.heading}. {_file_name(tile.name)}\n{tile.text}" if tile.name else tile.heading for tile in tiles
-    ]
+    # Of an id that is a path, the sheet shows the file name, and the page the full path.
+    short = [re.split(r"[/\\]", tile.name.rstrip("/\\"))[-1] or tile.name for tile in tiles]
+    captions = [f"{t.heading}. {name}\n{t.text}" if name else t.heading for t, name in zip(tiles, short, strict=True)]
     images = [b"" if tile.image is None else tile.image for tile in tiles]  # empty bytes are drawn as a crossed box
     sheet = contact_sheet(images, captions, columns=_COLUMNS, size=_SHEET_SIZE, title=title)
     _write_picture(sheet, picture, overwrite=overwrite)
@@ -101,11 +100,6 @@ def _thumbnail(source: Path) -> Any:
         return None
     image.thumbnail((_PAGE_SIZE, _PAGE_SIZE))
     return image
-
-
-def _file_name(name: str) -> str:
-    """Return the file name of an id that is a path; the page shows the full path."""
-    return name.replace("\\", "/").rstrip("/").rpartition("/")[2] or name
 
 
 def _figure(tile: _Tile) -> str:
@@ -195,7 +189,6 @@ def _place(sheet: Any, draw: Any, source: Any, corner: tuple[int, int], size: in
 
 
 def _write(draw: Any, corner: tuple[int, int], text: str, width: int) -> None:
-    """Draw one line of text, cut to a width."""
     line = _drawable(draw, " ".join(str(text).split()))
     if draw.textlength(line) > width:
         while line and draw.textlength(line + "...") > width:

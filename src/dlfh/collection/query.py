@@ -120,23 +120,18 @@ def _strings(values: Any, name: str) -> tuple[str, ...]:
 
 @dataclass(eq=False)
 class Query:
-    """One query: a text, image or vector, a code in hexadecimal, or the id of an item of the collection.
-
-    The default modality of a text or image is the one called "text" or "image", or else the first that accepts it.
-    Unless ``literal`` is set, typing errors are corrected and negated words exclude items. `Searcher.encode` fills in
-    the understanding, the projection and, if the model has label probabilities, those of the query and the labels that
-    a text names. ``is_known`` is False for a text without any word of the model's vocabulary.
-    """
+    """One query: a text, image or vector, a code in hexadecimal, or the id of an item of the collection."""
 
     kind: Literal["text", "image", "vector", "code", "id"]
     value: Any
-    modality: str | None = None
-    literal: bool = False
+    modality: str | None = None  # by default, the one called "text" or "image", or else the first that accepts it
+    literal: bool = False  # otherwise, typing errors are corrected and negated words exclude items
+    # `Searcher.encode` sets the others; label probabilities and the labels that a text names if the model has them.
     understanding: Understanding | None = field(default=None, repr=False)
     projection: Singles | None = field(default=None, repr=False)
     labels: Singles | None = field(default=None, repr=False)
     named: Named = field(default=Named(), repr=False)
-    is_known: bool = field(default=True, repr=False)
+    is_known: bool = field(default=True, repr=False)  # False for a text without any word of the model's vocabulary
 
     @property
     def text(self) -> str | None:
@@ -301,7 +296,6 @@ class SearchResult(Sequence[ResultItem]):
         return html_table(*self.table(details=details), "" if self.items else str(self))
 
     def _repr_html_(self) -> str:
-        """Return the table that notebooks show."""
         return self.to_html()
 
     @overload

@@ -13,7 +13,7 @@ collection as far as the shortlist contains them; docs/engines.md reports how fa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,17 +21,7 @@ import numpy as np
 from dlfh._arrays import Array, Codes, Floats, Integers, Mask, Singles
 from dlfh._probabilities.scores import Match
 from dlfh.codes import pack
-from dlfh.collection.calibration.model import (
-    Calibration,
-    Fit,
-    Pattern,
-    label_evidence,
-    n_label_weights,
-    n_word_weights,
-    probability,
-    probability_of_no_label,
-    word_evidence,
-)
+from dlfh.collection.calibration.model import Calibration, Pattern, label_evidence, probability, word_evidence
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_codes import LABELS, columnar, hashed_column, hashed_distances
 from dlfh.collection.query import SearchOptions
@@ -52,55 +42,36 @@ class SearchSpace(NamedTuple):
 
     items: Index
     coverage: Coverage
-    candidates: Mask | None = None
+    candidates: Mask
     warnings: Sequence[str] = ()
 
 
 class EncodedQuery(NamedTuple):
-    """A query in the form that codes and texts are compared with.
+    """A query in the form that codes and texts are compared with."""
 
-    An item of the collection has no modality here: probabilities are not calibrated for it. ``values`` has the signs
-    and weights of the query's bits. To order equal items, hashed codes are compared with ``tie_breakers``, by modality.
-    ``labels`` has the probability of each label, if items are ranked by them. ``explained`` are the words by which a
-    text names labels: labels decide on these, and texts on the others.
-    """
-
-    modality: str | None
+    modality: str | None  # None for an item of the collection, for which probabilities are not calibrated
     code: Codes
-    values: Array
-    tie_breakers: Mapping[str, Array]
+    values: Array  # signs and weights of the query's bits
+    tie_breakers: Mapping[str, Array]  # by modality, what hashed codes are compared with to order equal items
     text: str | None = None
-    labels: Singles | None = None
-    explained: frozenset[str] = frozenset()
+    labels: Singles | None = None  # the probability of each label, if items are ranked by them
+    explained: frozenset[str] = frozenset()  # words by which a text names labels: texts decide on the others only
 
 
 class Ranked(NamedTuple):
-    """Positions of items, most probable first, and their log-odds.
-
-    ``n_equal`` counts the items with the same log-odds, including the item itself. ``n_tied`` of these also have the
-    same hashed codes; they are in insertion order.
-    """
+    """Positions of items, most probable first, and their log-odds."""
 
     positions: Integers
     log_odds: Floats
-    n_equal: Integers
-    n_tied: Integers
+    n_equal: Integers  # number of items with the same log-odds, the item included
+    n_tied: Integers  # number of these that hashed codes do not distinguish; they are in insertion order
 
 
 class Ranker:
-    """Ranks the items of an index for queries of one modality.
-
-    Modalities, match and ranking of the options are filled in. Searches of words need ``coverage``, which is
-    `WordIndex.coverage`.
-    """
+    """Ranks the items of an index for queries of one modality, by options whose defaults are filled in."""
 
     def __init__(
-        self,
-        index: Index,
-        encoder: Encoder,
-        modality: str | None,
-        options: SearchOptions,
-        coverage: Coverage | None = None,
+        self, index: Index, encoder: Encoder, modality: str | None, options: SearchOptions, coverage: Coverage
     ) -> None:
         self._index = index
         self._options = options
@@ -112,8 +83,7 @@ class Ranker:
         self._columns = [column for column, name in enumerate(texts) if name in self._searched]
         self._labels = encoder.label_model
         self._match: Match = "all" if options.ranking == "all" else "any"
-        calibration, ranking = encoder.calibration_ or Calibration(), options.ranking or ""
-        self._fit: Callable[[Pattern], Fit] = lambda pattern: calibration.fit_for(ranking, modality or "", pattern)
+        self._fit = partial((encoder.calibration_ or Calibration()).fit_for, options.ranking or "", modality or "")
         # The evidence that an item has, as a number: bit t for the t-th modality, and the last bit for a learned code.
         present, learned = zip(*(index.states(name) for name in self._searched), strict=True)
         has_code = sum((mask.astype(np.int64) << t for t, mask in enumerate(present)), np.zeros(len(index), np.int64))
@@ -122,13 +92,10 @@ class Ranker:
         self._has_code = has_code > 0
         self._pattern = has_code + (is_learned.astype(np.int64) << len(self._searched))
 
-    def rank(self, query: EncodedQuery, candidates: Mask | None = None) -> Ranked:
-        """Return the best items for a query, of the candidates if they are given."""
-        options = self._options
-        log_odds = self.log_odds(query)
-        eligible = np.isfinite(log_odds)
-        if candidates is not None:
-            eligible &= candidates
+    def rank(self, query: EncodedQuery, candidates: Mask | bool = True) -> Ranked:
+        """Return the best items for a query, of the candidates."""
+        options, log_odds = self._options, self.log_odds(query)
+        eligible = np.isfinite(log_odds) & candidates
         if options.radius is not None:
             eligible &= self._distances(query.code, self._searched[0]) <= options.radius
         if options.min_probability is not None:
@@ -195,23 +162,20 @@ class Ranker:
             for number, codes in enumerate(("hashed", "learned")):
                 pattern = Pattern(codes, modalities, words)
                 fit, row = self._fit(pattern), has_code + (number << n)
-                labels, of_words = n_label_weights(ranking, pattern), n_word_weights(ranking, pattern)
-                places = [*(n + 2,) * labels, *columns, *range(n, n + of_words)]
-                weights[row, places] = fit.weights
+                of_labels, of_words = pattern.n_label_weights(ranking), pattern.n_word_weights(ranking)
+                weights[row, [*(n + 2,) * of_labels, *columns, *range(n, n + of_words)]] = fit.weights
                 biases[row] = fit.bias
         return weights, biases
 
     def _label_evidence(self, query: Singles) -> tuple[Floats, float]:
-        """Return the evidence of each item's label probabilities, and `probability_of_no_label`."""
+        """Return the `label_evidence` of each item, and the probability that an item without labels is relevant."""
         assert self._labels is not None
-        no_label = float(probability_of_no_label(self._labels, query, self._match)[0])
-        (distances,) = self._index.distances(LABELS, self._labels.tables(query, self._match))
-        scores = np.where(self._has_code, -distances, 0.0)
-        return label_evidence(scores, self._match, no_label, exclusive=self._labels.exclusive), no_label
+        distances = self._index.distances(LABELS, self._labels.tables(query, self._match))
+        evidence, none = label_evidence(self._labels, query, np.where(self._has_code, -distances, 0.0), self._match)
+        return evidence[0], float(none[0, 0])
 
     def _word_evidence(self, query: EncodedQuery) -> Floats:
-        """Return the evidence of each item's words; 0 for all items if words are not searched."""
-        if self._options.match == "codes" or self._coverage is None or query.text is None:
+        if self._options.match == "codes" or query.text is None:
             return np.zeros(len(self._index))
         is_explained = query.labels is not None and self._options.match != "words"
         text = without_words(query.text, query.explained) if is_explained else query.text
@@ -219,7 +183,7 @@ class Ranker:
 
     def _explained_words(self, query: EncodedQuery, positions: Integers) -> list[Floats]:
         """Return a sort key for ties: items with the words that name the labels come first."""
-        if self._options.match != "both" or self._coverage is None or query.labels is None or not query.explained:
+        if self._options.match != "both" or query.labels is None or not query.explained:
             return []
         return [-self._coverage(" ".join(sorted(query.explained)), self._columns)[positions]]
 
@@ -251,16 +215,14 @@ def fetch_shortlist(index: Index, words: WordIndexFile, query: EncodedQuery, opt
         return np.where(known[rows] == positions, covered[rows], 0.0)
 
     # Items may have changed after the search.
-    candidates = None if options.where is None else items.matches(options.where)
+    candidates = np.ones(len(items), bool) if options.where is None else items.matches(options.where)
     if options.ids is not None:
         allowed = {*options.ids}
-        listed = np.array([name in allowed for name in items.ids()], bool)
-        candidates = listed if candidates is None else candidates & listed
+        candidates = candidates & np.array([name in allowed for name in items.ids()], bool)
     return SearchSpace(items, coverage, candidates)
 
 
 def _positions(index: Index, words: WordIndexFile, query: EncodedQuery, options: SearchOptions) -> set[int]:
-    """Return the positions of the items on the shortlist."""
     length = max(_FACTOR * options.k, _MIN_LENGTH)
     scope: dict[str, Any] = {"ids": options.ids, "where": options.where}
     found: set[int] = set()

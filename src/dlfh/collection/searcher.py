@@ -44,7 +44,6 @@ class Searcher:
         return self.encoder.calibration_ or Calibration()
 
     def search(self, queries: Sequence[Query], options: SearchOptions) -> list[SearchResult]:
-        """Return the result of each query."""
         resolved = [self.resolve(query, options) for query in queries]
         self.encode(queries)
         is_ranked = any(query.kind != "code" for query in queries)
@@ -149,7 +148,6 @@ class Searcher:
         return kind if kind in names else next(iter(names), None)
 
     def modality_of(self, query: Query) -> str:
-        """Return the modality of a text, image or vector."""
         name = query.modality or self.default_modality(query.kind)
         known = ", ".join(map(repr, self.encoder.modalities_))
         if name is None and query.kind == "vector":
@@ -165,7 +163,6 @@ class Searcher:
 
     @cached_property
     def _reader(self) -> QueryReader:
-        """Reads texts with the words of the features and labels."""
         encoder = self.encoder
         texts = [encoder.featurizers_[name] for name in encoder.text_modalities()]
         words = {word for each in texts if isinstance(each, BagOfWords) for word in each.vocabulary_}
@@ -231,20 +228,15 @@ class Searcher:
     # Items
 
     def _local_space(self, options: SearchOptions) -> SearchSpace:
-        """Return all items, those that match the options as candidates."""
-        candidates = None
+        candidates, warnings = np.ones(len(self.index), bool), list[str]()
         if options.ids is not None:
-            candidates = np.zeros(len(self.index), bool)
+            candidates[:] = False
             candidates[self.index.positions(options.ids)] = True
         if options.where is not None:
-            matching = self.index.matches(options.where)
-            candidates = matching if candidates is None else candidates & matching
-        names = () if options.where is None else sorted(names_of(parse_where(options.where)))
-        warnings = [
-            f"the filter names {name!r}, but no item of the collection has a value for it"
-            for name in names
-            if not self.index.matches({name: {"!=": None}}).any()
-        ]
+            candidates &= self.index.matches(options.where)
+            keys = sorted(names_of(parse_where(options.where)))
+            empty = [key for key in keys if not self.index.matches({key: {"!=": None}}).any()]
+            warnings = [f"the filter names {key!r}, but no item of the collection has a value for it" for key in empty]
         return SearchSpace(self.index, self.words.coverage, candidates, warnings)
 
     def in_memory(self) -> Searcher:
@@ -280,16 +272,12 @@ class Searcher:
     def _answer(
         self, query: Query, encoded: EncodedQuery, options: SearchOptions, ranker: Ranker, space: SearchSpace
     ) -> SearchResult:
-        candidates = space.candidates
+        candidates = space.candidates & ~self._excluded(query, space)
         if query.kind == "id" and query.value in space.items:
-            candidates = np.ones(len(space.items), bool) if candidates is None else candidates.copy()
             candidates[space.items.positions([query.value])] = False
-        excluded = self._excluded(query, space)
-        if excluded is not None:
-            candidates = ~excluded if candidates is None else candidates & ~excluded
         unknown = self._unknown_words(query, options)
         if unknown:  # what is found would be arbitrary
-            candidates = np.zeros(len(space.items), bool)
+            candidates[:] = False
         ranked = ranker.rank(encoded, candidates)
         searched = tuple(options.modalities or ())
         is_calibrated = self.calibration.is_fitted_for(options.ranking or "", encoded.modality or "")
@@ -307,12 +295,10 @@ class Searcher:
         about = encoded.modality, searched, options.match or "codes", warning, query.understanding
         return SearchResult(found, encoded.code.tobytes().hex(), *about, tuple(self._notes(query, found)))
 
-    def _excluded(self, query: Query, space: SearchSpace) -> Mask | None:
-        """Return which items have a label or a word that a text excludes; None if it excludes nothing."""
-        if query.understanding is None or not query.understanding.excluded:
-            return None
+    def _excluded(self, query: Query, space: SearchSpace) -> Mask:
+        """Return which items have a label or a word that a text excludes."""
         excluded, model = np.zeros(len(space.items), bool), self.encoder.label_model
-        for term in query.understanding.excluded:
+        for term in query.understanding.excluded if query.understanding is not None else ():
             names = [] if model is None else [*self.encoder.label_names(self.modality_of(query))[0].find(term)]
             if model is not None and sum(len(words) for words, _ in names) == len(tokens(term)):
                 asked = np.zeros((1, model.n_labels), np.float32)

@@ -8,28 +8,24 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dlfh._arrays import Array, Floats, Integers, Mask, Singles
 from dlfh._imports import require
 from dlfh._parallel import checkpoint
+from dlfh._probabilities.model import LabelModel
 from dlfh._validation import check_flag, check_fraction, check_integer
+from dlfh.collection.collection import Collection
+from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_codes import labels_column
 from dlfh.collection.query import html_table, labels_of
 from dlfh.errors import InputError
 
-if TYPE_CHECKING:
-    from dlfh._probabilities.model import LabelModel
-    from dlfh.collection.collection import Collection
-    from dlfh.collection.encoder import Encoder
-
-
-#: Items whose known labels a threshold is checked with, drawn at random if there are more.
-_MAX_CHECKED = 20_000
-#: With fewer of them, the predicted probabilities themselves say how precise suggestions are.
-_MIN_CHECKED = 50
+#: Items whose known labels a threshold is checked with, drawn at random if there are more. With fewer than the second
+#: number, the predicted probabilities themselves say how precise suggestions are.
+_MAX_CHECKED, _MIN_CHECKED = 20_000, 50
 #: Items and probabilities that are read at once.
 _MAX_BATCH, _MAX_PROBABILITIES = 1 << 12, 1 << 22
 #: Thresholds are multiples of 1 / _STEPS.
@@ -48,15 +44,11 @@ class Suggestion(NamedTuple):
 
 @dataclass
 class Precision:
-    """Precision and recall of suggestions by threshold, from items whose labels are known.
+    """Precision and recall of suggestions by threshold, from items whose labels are known."""
 
-    counts, hits (_STEPS + 1,): Number of probabilities in each interval, and of those whose label is right.
-    n_items: Number of items with known labels; 0 if the probabilities are taken at their word.
-    """
-
-    counts: Floats = field(default_factory=lambda: np.zeros(_STEPS + 1))
-    hits: Floats = field(default_factory=lambda: np.zeros(_STEPS + 1))
-    n_items: int = 0
+    counts: Floats = field(default_factory=lambda: np.zeros(_STEPS + 1))  # of probabilities, by interval
+    hits: Floats = field(default_factory=lambda: np.zeros(_STEPS + 1))  # of those whose label is right
+    n_items: int = 0  # with known labels; 0 if the probabilities are taken at their word
 
     def add(self, probabilities: Singles, truth: Array) -> None:
         """Count the probabilities of items (n, n_labels) and their labels, or the probabilities again."""
@@ -122,7 +114,6 @@ class Suggestions(Sequence[Suggestion]):
         return f"Suggestions({len(self)} labels, precision {self.precision:.2f}, recall {self.recall:.2f})"
 
     def _repr_html_(self) -> str:
-        """Return the table that notebooks show."""
         return html_table(_FIELDS, ((id, label, f"{p:.0%}") for id, label, p in self), self.summary)
 
     @property

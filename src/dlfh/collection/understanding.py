@@ -77,21 +77,14 @@ class Understanding:
 
 @dataclass(frozen=True)
 class QueryReader:
-    """Reads text queries with the words of a collection.
+    """Reads text queries with the words of a collection."""
 
-    words: All words of texts and labels, in lower case.
-    is_known: Whether texts of the collection have a word or a phrase.
-    name_length: Returns the number of words at the beginning of a list that name a label; 0 if they name none.
-    synonyms: Replacements of words and phrases, in lower case.
-    """
-
-    words: frozenset[str]
-    is_known: Callable[[str], bool]
-    name_length: Callable[[Sequence[str]], int]
-    synonyms: Mapping[str, str] = field(default_factory=dict)
+    words: frozenset[str]  # all words of texts and labels, in lower case
+    is_known: Callable[[str], bool]  # whether texts of the collection have a word or a phrase
+    name_length: Callable[[Sequence[str]], int]  # `LabelNames.name_length`
+    synonyms: Mapping[str, str] = field(default_factory=dict)  # replacements of words and phrases, in lower case
 
     def read(self, text: str) -> Understanding:
-        """Return how a text is understood."""
         kept, excluded = self._split(_spell_emoji(text).split())
         rewritten, synonyms = self._replace_synonyms(kept)
         asked = [word for word in tokens(rewritten) if word not in _NEUTRAL]
@@ -241,10 +234,7 @@ def _dictionary() -> frozenset[str]:
 
 
 class LabelNames:
-    """Finds the names of labels in texts, regardless of case, punctuation and English plurals.
-
-    words: Further names: words, by which label they mean.
-    """
+    """Finds names of labels, and words that mean one, regardless of case, punctuation and English plurals."""
 
     def __init__(self, names: Sequence[str], words: Mapping[str, str]) -> None:
         self.names = names

@@ -58,11 +58,11 @@ class WordIndex:
         self._n_columns = n_columns
         self._n_texts = n_texts
         self._weight = lru_cache(_MAX_CACHED_WEIGHTS)(self._weight_of)
-        self._units = _Units()
+        self._units_left = 0
         # One query at a time. Otherwise the thread that holds SQLite's lock could wait for Python's, in the progress
         # handler, while the thread that holds Python's waits for SQLite's.
         self._asking = threading.Lock()
-        database.set_progress_handler(self._units.take, _STEPS_PER_UNIT)
+        database.set_progress_handler(self._take_unit, _STEPS_PER_UNIT)
 
     @classmethod
     def build(cls, texts: Iterable[Sequence[str | None]], n_columns: int = 1) -> WordIndex:
@@ -115,12 +115,21 @@ class WordIndex:
         """Return the rows of a query; raise sqlite3.OperationalError if a file makes it take too many steps."""
         checkpoint()
         with self._asking, closing(self._database.cursor()) as cursor:
-            self._units.left = (_MAX_STEPS + _MAX_STEPS_PER_TEXT * len(self)) // _STEPS_PER_UNIT
+            self._units_left = (_MAX_STEPS + _MAX_STEPS_PER_TEXT * len(self)) // _STEPS_PER_UNIT
             try:
                 return cursor.execute(statement, values).fetchall()
             except sqlite3.OperationalError:
                 checkpoint()  # the query was interrupted because it was cancelled
                 raise
+
+    def _take_unit(self) -> bool:
+        """Take a unit; return whether to interrupt the query, because too many were taken or it was cancelled."""
+        self._units_left -= 1
+        try:
+            checkpoint()
+        except Exception:
+            return True
+        return self._units_left < 0
 
     # Files
 
@@ -140,7 +149,7 @@ class WordIndex:
             database = sqlite3.connect(":memory:", check_same_thread=False)
             database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(len(content), _MAX_STEPS))
             words = cls(database, n_columns, n_texts)
-            words._units.left = 1
+            words._units_left = 1
             database.deserialize(content)
             for setting in ("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON"):
                 database.execute(f"PRAGMA {setting}")
@@ -152,21 +161,6 @@ class WordIndex:
             ):
                 return words
         return None
-
-
-class _Units:
-    """Units of steps that the current query may still take."""
-
-    left = 0
-
-    def take(self) -> bool:
-        """Take a unit; return whether to interrupt the query, because too many were taken or it was cancelled."""
-        self.left -= 1
-        try:
-            checkpoint()
-        except Exception:
-            return True
-        return self.left < 0
 
 
 #: Exceptions of queries of a forged file: SQLite quotes bytes of it in messages, and allocates sizes that it claims.
@@ -240,7 +234,6 @@ class WordIndexFile:
         return self._loaded[1]
 
     def coverage(self, text: str, columns: Sequence[int] | None = None) -> Floats:
-        """Return `WordIndex.coverage` of all items."""
         try:
             return self.current().coverage(text, columns)
         except _FAILURES:  # the file is damaged, although its checksum matches
@@ -335,7 +328,6 @@ def without_words(text: str, words: frozenset[str]) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """Return the distinct words of a text, ignoring case."""
     return [*{word.lower(): word for word in _TOKEN.findall(text)}.values()]
 
 

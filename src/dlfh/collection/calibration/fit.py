@@ -29,7 +29,6 @@ from dlfh.collection.calibration.model import (
     Pattern,
     label_evidence,
     patterns,
-    probability_of_no_label,
     query_values,
     relevance,
     word_evidence,
@@ -37,6 +36,7 @@ from dlfh.collection.calibration.model import (
 from dlfh.collection.calibration.pairs import (
     MIN_WORD_WEIGHT,
     Pairs,
+    PairsByKind,
     fit_patterns,
     mean_average_precision,
     reciprocal_rank,
@@ -55,16 +55,13 @@ if TYPE_CHECKING:
 #: Word evidence of pairs, by the text modalities that are searched.
 WordEvidence = dict[tuple[str, ...], Floats]
 
-#: Sample sizes: a few weights need no more.
-_MAX_QUERIES, _MAX_ITEMS, _MAX_PAIRS = 400, 2000, 20_000
+#: Sample sizes: a few weights need no more; and the fewest held-out items to calibrate by.
+_MAX_QUERIES, _MAX_ITEMS, _MAX_PAIRS, _MIN_QUERIES = 400, 2000, 20_000, 10
 #: Of each query, this many of its best items are among the pairs: people read the probabilities of these.
 _N_BEST = 10
-#: Fewest held-out items to calibrate by.
-_MIN_QUERIES = 10
-#: Maximum number of queries that name one label, two labels that some item has, and two that no item has.
-_MAX_LABEL_QUERIES = 60
-#: Fewest training items of a label that queries name.
-_MIN_LABELLED = 3
+#: Maximum number of queries that name one label, two labels that some item has, and two that no item has; and the
+#: fewest training items of each label.
+_MAX_LABEL_QUERIES, _MIN_LABELLED = 60, 3
 
 #: The ranking by codes that label probabilities are compared with.
 _BY_CODES = "asymmetric"
@@ -81,38 +78,27 @@ _WORD_WEIGHTS, _MIN_RANK_GAIN, _MAX_MAP_LOSS_OF_WEIGHT = (4.0, 8.0, 12.0), 0.005
 
 @dataclass(frozen=True)
 class _Sample:
-    """Labelled items that have every modality.
-
-    codes, label_bytes: Learned codes and known labels of training items; hashed codes and suggested labels of held-out
-        ones.
-    """
+    """Labelled items that have every modality."""
 
     labels: list[list[str]]
-    codes: dict[str, Codes]
-    label_bytes: Codes
+    codes: dict[str, Codes]  # learned codes of training items, hashed ones of held-out items
+    label_bytes: Codes  # known labels of training items, suggested ones of held-out items
     texts: dict[str, list[str]]
 
 
 @dataclass(frozen=True)
 class _Queries:
-    """Queries of one modality.
+    """Queries of one modality."""
 
-    labels: What relevant items have: all of them for texts, any of them otherwise.
-    probabilities (queries, n_labels): Of labels; None if the model has none.
-    texts: Empty if the queries are not texts.
-    explained: The words of each text by which it names labels.
-    item (queries,): The held-out item that a query is a value of, or half of one; -1 if it names labels.
-    is_half, is_word (queries,): Whether it is half of a text; or one word, which relevant items have, and no label.
-    """
-
-    labels: list[list[str]]
+    modality: str
+    labels: list[list[str]]  # relevant items have all of them for texts, any of them otherwise
     projections: Singles
-    probabilities: Singles | None
-    texts: list[str]
-    explained: list[frozenset[str]]
-    item: Integers
-    is_half: Mask
-    is_word: Mask
+    probabilities: Singles | None  # of labels (queries, n_labels)
+    texts: list[str]  # empty if the queries are not texts
+    explained: list[frozenset[str]]  # the words of each text by which it names labels
+    item: Integers  # the held-out item that a query is a value of, or half of one; -1 if it names labels
+    is_half: Mask  # half of a text
+    is_word: Mask  # one word, which relevant items have, and no label
 
     @property
     def match(self) -> Match:
@@ -124,9 +110,7 @@ def calibrate(
 ) -> tuple[Calibration | None, list[CalibrationReport]]:
     """Calibrate an encoder that is fitted to the database of the parts, with the queries, complete and labelled items.
 
-    random_state: Random seed for sampling pairs.
-    Returns: None if there are fewer than 10 held-out items.
-    Returns: Cross-validated: each half of the queries is predicted by the coefficients of the other half.
+    The calibration is None if there are fewer than 10 queries. Reports are cross-validated.
     """
     rng = check_random_state(random_state)
     rows = _draw(parts.queries, parts.query_vectors, encoder, None, _MAX_QUERIES, rng)
@@ -141,20 +125,19 @@ def calibrate(
     reports: list[CalibrationReport] = []
     for name in held_out.codes:
         asked = _queries(encoder, name, parts.query_vectors.take(name, rows), samples, rng)
-        reports += _calibrate_queries(encoder, name, asked, samples, calibration, rng)
+        reports += _calibrate_queries(encoder, asked, samples, calibration, rng)
     return calibration, reports
 
 
 def _calibrate_queries(
     encoder: Encoder,
-    name: str,
     asked: _Queries,
     samples: Mapping[str, _Sample],
     calibration: Calibration,
     rng: np.random.Generator,
 ) -> list[CalibrationReport]:
-    """Calibrate the queries of one modality; return the reports on its defaults."""
-    searchable, texts = encoder.searchable_modalities(), tuple(samples["hashed"].texts) if asked.texts else ()
+    name, searchable = asked.modality, encoder.searchable_modalities()
+    texts = tuple(samples["hashed"].texts) if asked.texts else ()
     every = [*patterns(searchable, texts)]
     words = {ignore: _word_evidence(samples, texts, asked, ignore=ignore) for ignore in (False, True)}
     by_labels = [] if encoder.label_model is None else [asked.match]
@@ -170,7 +153,7 @@ def _calibrate_queries(
     }
     places = {kind: _places(each, rng) for kind, each in pairs[rankings[0]].items()}
 
-    def defaults(of_kinds: Mapping[str, Pairs]) -> tuple[tuple[str, ...], bool, float]:
+    def defaults(of_kinds: PairsByKind) -> tuple[tuple[str, ...], bool, float]:
         return choose_defaults(fit_patterns(of_kinds, places, every), of_kinds, searchable, name, texts)
 
     chosen: str = asked.match if asked.match in pairs else _BY_CODES
@@ -191,15 +174,11 @@ def _calibrate_queries(
     for ranking, of_kinds in pairs.items():
         fits = fit_patterns(of_kinds, places, every, min_word_weight)
         calibration.fits.update({(ranking, name, pattern): fit for pattern, fit in fits.items()})
-    return _cross_validate(name, pairs[chosen], modalities, with_words, min_word_weight, asked, rng)
+    return _cross_validate(pairs[chosen], modalities, with_words, min_word_weight, asked, rng)
 
 
 def choose_defaults(
-    fits: Mapping[Pattern, Fit],
-    pairs: Mapping[str, Pairs],
-    modalities: tuple[str, ...],
-    query: str,
-    texts: Sequence[str],
+    fits: Mapping[Pattern, Fit], pairs: PairsByKind, modalities: tuple[str, ...], query: str, texts: Sequence[str]
 ) -> tuple[tuple[str, ...], bool, float]:
     """Return the modalities to search by default, whether to search words, and the best MAP of all choices."""
     choices = [*((name,) for name in modalities if name != query), modalities]
@@ -214,9 +193,9 @@ def choose_defaults(
 
 
 def choose_word_weight(
-    pairs: Mapping[str, Pairs],
+    pairs: PairsByKind,
     places: Mapping[str, Integers],
-    searched: Mapping[str, Pairs],
+    searched: PairsByKind,
     modalities: tuple[str, ...],
     best_map: float,
 ) -> float:
@@ -273,14 +252,13 @@ def _as_learned(encoder: Encoder, items: _Sample) -> _Sample | None:
 def _queries(
     encoder: Encoder, name: str, vectors: Features, samples: Mapping[str, _Sample], rng: np.random.Generator
 ) -> _Queries:
-    """Return the queries of a modality, given the vectors of the held-out items."""
     held_out, has_labels = samples["hashed"], encoder.label_model is not None
     n = len(held_out.labels)
     if name not in held_out.texts:
         projections = encoder.project_vectors(name, vectors)
         probabilities = encoder.label_probabilities(name, vectors) if has_labels else None
         no = np.zeros(n, bool)
-        return _Queries(held_out.labels, projections, probabilities, [], [], np.arange(n), no, no)
+        return _Queries(name, held_out.labels, projections, probabilities, [], [], np.arange(n), no, no)
     whole, named = held_out.texts[name], [*_named_labels(encoder, samples, rng)]
     words = _other_words(encoder, name, whole, rng) if has_labels else []
     halves = [_half(text, rng) for text in whole]
@@ -294,11 +272,10 @@ def _queries(
     is_half, is_word = (np.repeat(each, [n, n, len(named), len(words)]) for each in np.eye(4, dtype=bool)[[1, 3]])
     labels = [*held_out.labels, *held_out.labels, *named, *([] for _ in words)]
     projections = encoder.project_vectors(name, matrix)
-    return _Queries(labels, projections, probabilities, texts, explained, item, is_half, is_word)
+    return _Queries(name, labels, projections, probabilities, texts, explained, item, is_half, is_word)
 
 
 def _other_words(encoder: Encoder, name: str, texts: Sequence[str], rng: np.random.Generator) -> list[str]:
-    """Return words of texts that name no label."""
     names, _ = encoder.label_names(name)
     words = sorted({word for text in texts for word in tokens(text)} - ENGLISH_STOP_WORDS)
     others = [word for word in words if word.isalpha() and not names.name_length([word])]
@@ -306,7 +283,6 @@ def _other_words(encoder: Encoder, name: str, texts: Sequence[str], rng: np.rand
 
 
 def _label_words(encoder: Encoder, items: Items, vectors: ItemVectors) -> dict[str, dict[str, str]]:
-    """Return `Calibration.label_words` of training items."""
     model, found = encoder.label_model, dict[str, dict[str, str]]()
     if model is None:
         return found
@@ -360,7 +336,6 @@ def _word_evidence(
 
 
 def _half(text: str, rng: np.random.Generator) -> str:
-    """Return a random half of the words of a text, in their order."""
     words = text.split()
     return " ".join(words[place] for place in np.sort(rng.permutation(len(words))[: max(len(words) // 2, 1)]))
 
@@ -380,8 +355,8 @@ def _evidence(
     probabilities, places = queries.probabilities[rows], items.label_bytes.T.astype(np.int64)
     tables = model.tables(probabilities, match)
     scores = np.stack([np.take_along_axis(table, places, axis=1).sum(axis=0) for table in tables]).astype(np.float64)
-    none = probability_of_no_label(model, probabilities, match)[:, None]
-    return similarities, (label_evidence(scores, match, none, exclusive=model.exclusive),), none
+    evidence, none = label_evidence(model, probabilities, scores, match)
+    return similarities, (evidence,), none
 
 
 def _pairs(
@@ -393,10 +368,7 @@ def _pairs(
     words: WordEvidence,
     known_words: WordEvidence,
 ) -> Pairs:
-    """Return all pairs of queries and items.
-
-    known_items, known_words: The held-out items in the form of these items, and the queries' word evidence in them.
-    """
+    """Return all pairs; ``known_items`` are the held-out items in the form of these items, with their word evidence."""
     relevant = relevance(queries.labels, items.labels, queries.match)
     counted = np.repeat(~queries.is_half[:, None], len(items.labels), axis=1)  # a half may not ask for all labels
     rows = np.flatnonzero(queries.item >= 0)
@@ -411,16 +383,10 @@ def _pairs(
     rows = np.flatnonzero(queries.is_half)
     similarities, labels, none = _evidence(encoder, queries, rows, ranking, known_items)
     every = np.ones((len(rows), 1), bool)
-    known = Pairs(
-        {name: values.diagonal()[:, None] for name, values in similarities.items()},
-        {names: values[rows, queries.item[rows]][:, None] for names, values in known_words.items()},
-        every,
-        every,
-        None,
-        tuple(values.diagonal()[:, None] for values in labels),
-        none,
-    )
-    return replace(pairs, known_item=known)
+    similarities = {name: values.diagonal()[:, None] for name, values in similarities.items()}
+    words = {names: values[rows, queries.item[rows]][:, None] for names, values in known_words.items()}
+    labels = tuple(values.diagonal()[:, None] for values in labels)
+    return replace(pairs, known_item=Pairs(similarities, words, every, every, None, labels, none))
 
 
 def _known_item_search(pairs: Pairs, queries: _Queries, kind: str) -> Pairs:
@@ -448,8 +414,7 @@ def _places(pairs: Pairs, rng: np.random.Generator) -> Integers:
 
 
 def _cross_validate(
-    query: str,
-    pairs: Mapping[str, Pairs],
+    pairs: PairsByKind,
     modalities: tuple[str, ...],
     words: bool,
     min_word_weight: float,
@@ -473,5 +438,5 @@ def _cross_validate(
             unseen = all_pairs.take(asked, test if kind == "hashed" else None)
             log_odds += [*np.where(unseen.counted, unseen.log_odds(pattern, fit), -np.inf)]
             relevant += [*unseen.relevant]
-        reports.append(CalibrationReport.from_results(query, kind, log_odds, relevant))
+        reports.append(CalibrationReport.from_results(queries.modality, kind, log_odds, relevant))
     return reports

@@ -40,22 +40,27 @@ _N_READ = 10
 
 
 class Pattern(NamedTuple):
-    """Evidence available for an item.
-
-    modalities: Modalities whose codes are compared with the query.
-    words: Whether the item's words are compared too.
-    """
+    """Evidence available for an item."""
 
     codes: str
-    modalities: tuple[str, ...]
-    words: bool
+    modalities: tuple[str, ...]  # those whose codes are compared with the query
+    words: bool  # whether the item's words are compared too
+
+    def n_label_weights(self, ranking: str) -> int:
+        """Return the number of weights before those of the modalities: none, or one for `label_evidence`."""
+        return int(ranking in LABEL_RANKINGS and bool(self.modalities))
+
+    def n_word_weights(self, ranking: str) -> int:
+        """Return the number of weights after those of the modalities.
+
+        Beside labels, words have a second weight, times the probability that an item without labels is relevant: a text
+        that names no label asks for its words.
+        """
+        return (1 + self.n_label_weights(ranking)) * self.words
 
 
 class Fit(NamedTuple):
-    """Coefficients of a pattern: weights of labels, modalities and words, and a bias.
-
-    `n_label_weights` and `n_word_weights` say how many there are.
-    """
+    """Coefficients of a pattern: weights of labels, modalities and words, and a bias."""
 
     weights: tuple[float, ...]
     bias: float
@@ -67,35 +72,20 @@ class Fit(NamedTuple):
         )
 
 
-def n_label_weights(ranking: str, pattern: Pattern) -> int:
-    """Return the number of weights before those of the modalities: none, or one for `label_evidence`."""
-    return int(ranking in LABEL_RANKINGS and bool(pattern.modalities))
-
-
-def n_word_weights(ranking: str, pattern: Pattern) -> int:
-    """Return the number of weights after those of the modalities.
-
-    Beside labels, words have a second weight, times `probability_of_no_label`: a text that names no label asks for its
-    words.
-    """
-    return (1 + n_label_weights(ranking, pattern)) * pattern.words
-
-
 def query_values(projections: Array, ranking: str) -> Array:
     """Return the values that a ranking compares codes with: projections, or their signs."""
     return np.where(projections > 0, np.float32(1), np.float32(-1)) if ranking == "hamming" else projections
 
 
-def probability_of_no_label(model: LabelModel, queries: Singles, match: Match) -> Floats:
-    """Return the probability that items without any label match; 0 except for "all"."""
-    scores = model.terms(queries, np.zeros((1, model.n_labels), np.float32), match).sum(axis=2, dtype=np.float64)
-    return probability_of(scores[:, 0], match, exclusive=model.exclusive)
+def label_evidence(model: LabelModel, queries: Singles, scores: Floats, match: Match) -> tuple[Floats, Floats]:
+    """Return the log-odds that items have what queries ask for, from scores (queries, items).
 
-
-def label_evidence(scores: Floats, match: Match, none: Floats | float, *, exclusive: bool) -> Floats:
-    """Return the log-odds that an item has what a query asks for, from scores and `probability_of_no_label`."""
-    p = np.clip(probability_of(scores, match, exclusive=exclusive) - none, _SMALLEST, 1 - _SMALLEST)
-    return np.log(p / (1 - p))
+    Also return the probability (queries, 1) that an item without any label has it; 0 except for "all".
+    """
+    of_none = model.terms(queries, np.zeros((1, model.n_labels), np.float32), match).sum(axis=2, dtype=np.float64)
+    none = probability_of(of_none, match, exclusive=model.exclusive)
+    p = np.clip(probability_of(scores, match, exclusive=model.exclusive) - none, _SMALLEST, 1 - _SMALLEST)
+    return np.log(p / (1 - p)), none
 
 
 def word_evidence(coverage: Floats) -> Floats:
@@ -129,11 +119,8 @@ def patterns(modalities: Sequence[str], texts: Sequence[str]) -> Iterator[Patter
 
 @dataclass(frozen=True)
 class Calibration:
-    """Fitted coefficients, and the search defaults that were best on held-out items.
+    """Fitted coefficients, and by query modality the search defaults that were best on held-out items.
 
-    modalities: By query modality, the modalities to search by default.
-    words: By query modality, whether to search words by default.
-    rankings: By query modality, the ranking to use by default.
     label_words: By text modality, words that mean the same as a label, and this label.
     """
 
@@ -157,16 +144,15 @@ class Calibration:
         singles = [self.fits[key] for each in known if (key := (ranking, query, each)) in self.fits]
         words = self.fits.get((ranking, query, Pattern("hashed", (), True)))
         if not singles or len(singles) < len(known):
-            weights = (1.0,) * n_label_weights(ranking, pattern)
+            weights = (1.0,) * pattern.n_label_weights(ranking)
             weights += (_DEFAULT_CODE_WEIGHT / n,) * len(pattern.modalities)
-            return Fit(weights + (_DEFAULT_WORD_WEIGHT,) * n_word_weights(ranking, pattern), _DEFAULT_BIAS)
+            return Fit(weights + (_DEFAULT_WORD_WEIGHT,) * pattern.n_word_weights(ranking), _DEFAULT_BIAS)
         fitted = np.array([single.weights for single in singles])
         labels, codes = fitted[:, :-1].mean(axis=0).tolist(), (fitted[:, -1] / n).tolist()
         bias = float(np.mean([single.bias for single in singles]))
-        return Fit((*labels, *codes, *(words.weights[0] if words else 0.0,) * n_word_weights(ranking, pattern)), bias)
+        return Fit((*labels, *codes, *(words.weights[0] if words else 0.0,) * pattern.n_word_weights(ranking)), bias)
 
     def to_plain(self) -> dict[str, Any]:
-        """Return a form that JSON can store."""
         fits = [
             {"ranking": ranking, "query": query, **pattern._asdict(), **fit._asdict()}
             for (ranking, query, pattern), fit in self.fits.items()
@@ -185,9 +171,8 @@ class Calibration:
             if not known or not {*pattern.modalities} <= {*modalities} or not isinstance(pattern.words, bool):
                 raise ValueError("its calibration has unknown modalities or rankings")
             numbers = [*entry["weights"], entry["bias"]]
-            n_weights = n_label_weights(entry["ranking"], pattern) + n_word_weights(entry["ranking"], pattern)
-            n_weights += len(pattern.modalities)
-            if len(numbers) != n_weights + 1 or not all(map(_is_coefficient, numbers)):
+            n_others = pattern.n_label_weights(entry["ranking"]) + pattern.n_word_weights(entry["ranking"])
+            if len(numbers) != len(pattern.modalities) + n_others + 1 or not all(map(_is_coefficient, numbers)):
                 raise ValueError("its calibration coefficients must be finite numbers, one for each kind of evidence")
             if min(numbers[:-1], default=0) < 0:
                 raise ValueError("its calibration weights must not be negative")

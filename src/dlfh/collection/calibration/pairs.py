@@ -16,24 +16,15 @@ MIN_WORD_WEIGHT = 0.05
 
 @dataclass(frozen=True)
 class Pairs:
-    """Evidence and relevance of pairs of queries and items with one kind of codes.
+    """Evidence and relevance of pairs (queries, items) of queries and items with one kind of codes."""
 
-    similarities (queries, items): By modality, the similarity of the items' codes to the queries.
-    words (queries, items): By the text modalities that are searched, `word_evidence`; empty if the queries are not
-        texts.
-    counted (queries, items): False for a query paired with itself.
-    known_item: Known-item search: each query is half of the words of one item, which is its only, relevant, item.
-    labels (queries, items): `label_evidence`; empty for rankings by codes.
-    none (queries, 1): `probability_of_no_label`, for rankings by labels.
-    """
-
-    similarities: dict[str, Floats]
-    words: dict[tuple[str, ...], Floats]
+    similarities: dict[str, Floats]  # of the items' codes to the queries, by modality
+    words: dict[tuple[str, ...], Floats]  # `word_evidence`, by the text modalities searched; empty unless texts ask
     relevant: Mask
-    counted: Mask
-    known_item: Pairs | None = None
-    labels: tuple[Floats, ...] = ()
-    none: Floats | None = None
+    counted: Mask  # False for a query paired with itself
+    known_item: Pairs | None = None  # each query is half of the words of one item, its only one, which is relevant
+    labels: tuple[Floats, ...] = ()  # `label_evidence`; empty for rankings by codes
+    none: Floats | None = None  # (queries, 1), see `label_evidence`; None for rankings by codes
 
     def take(self, queries: Integers, items: Integers | None = None) -> Pairs:
         """Return the pairs of some queries with some items, without known-item search."""
@@ -50,7 +41,6 @@ class Pairs:
         return replace(self, similarities=nothing, known_item=known_item)
 
     def features(self, pattern: Pattern) -> list[Floats]:
-        """Return the evidence that a pattern uses."""
         labels = self.labels if pattern.modalities else ()
         columns = [*labels, *(self.similarities[name] for name in pattern.modalities)]
         if not pattern.words:
@@ -93,8 +83,12 @@ class Pairs:
         return Fit((*codes.weights, min_word_weight), codes.bias)
 
 
+#: By the kind of the items' codes, "learned" or "hashed".
+PairsByKind = Mapping[str, Pairs]
+
+
 def fit_patterns(
-    pairs: Mapping[str, Pairs],
+    pairs: PairsByKind,
     places: Mapping[str, Integers],
     patterns: Sequence[Pattern],
     min_word_weight: float = MIN_WORD_WEIGHT,
@@ -116,7 +110,7 @@ def _log_odds(share: float) -> float:
 
 
 def mean_average_precision(
-    fits: Mapping[Pattern, Fit], pairs: Mapping[str, Pairs], modalities: tuple[str, ...], words: bool
+    fits: Mapping[Pattern, Fit], pairs: PairsByKind, modalities: tuple[str, ...], words: bool
 ) -> float:
     """Return the MAP of a search, averaged over the kinds of codes."""
     values = []
@@ -131,7 +125,7 @@ def mean_average_precision(
     return float(np.mean(values))
 
 
-def reciprocal_rank(fits: Mapping[Pattern, Fit], searched: Mapping[str, Pairs]) -> float:
+def reciprocal_rank(fits: Mapping[Pattern, Fit], searched: PairsByKind) -> float:
     """Return the mean reciprocal rank of the one relevant item of each query; a tie counts as half a rank."""
     scores = np.hstack([searched[pattern.codes].log_odds(pattern, fit) for pattern, fit in fits.items()])
     relevant = np.hstack([searched[pattern.codes].relevant for pattern in fits])
