@@ -48,7 +48,6 @@ class _Job:
     folder: Path
 
     def write(self, number: int, blocks: list[Any]) -> int:
-        """Write the codes of a block; return the number of rows."""
         arrays = {}
         for (name, features), block in zip(self.features.items(), blocks, strict=True):
             with numbered_rows(int(features.starts[number]), block, name):
@@ -77,7 +76,6 @@ def encode_blocks(
     folder: Its files, by name, are in the order of the data.
     sources: File or folder of each modality. An earlier run is resumed only if they have not changed.
     cluster: Address of a Dask scheduler, or "local"; by default, this process.
-    overwrite: Replace all codes of an earlier run.
     """
     first, *others = features.values()
     first.check_aligned(*others)

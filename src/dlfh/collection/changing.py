@@ -47,15 +47,12 @@ _UNREADABLE = "nothing in it can be read"
 Metadata = dict[str, Any]
 #: A modality and the content (a text or a hash) whose code can be reused.
 Content = tuple[str, str]
+#: Items that have a known code, by row and modality.
+Known = dict[tuple[int, str], Item]
 
 
 def put_items(
-    collection: Collection,
-    items: Items,
-    vectors: ItemVectors,
-    *,
-    training: Training | None = None,
-    update: bool = False,
+    collection: Collection, items: Items, vectors: ItemVectors, training: Training | None = None, update: bool = False
 ) -> list[Problem]:
     """Add items to a collection in one step; return the problems of skipped items."""
     index, encoder = collection.index, collection.encoder
@@ -74,7 +71,7 @@ def put_items(
     if not len(rows):
         return problems
     labels = [list(given) for given in items.labels] if items.labels is not None else [[] for _ in ids]
-    metadata, known = list[Metadata](), dict[tuple[int, str], Item]()
+    metadata, known = list[Metadata](), Known()
     for row in rows.tolist():
         new = _metadata_of(collection, items, row, vectors.contents[row])
         if exists[row]:
@@ -108,13 +105,8 @@ def _unused_numbers(index: Index, n: int) -> list[str]:
         start += int(taken[-1]) + 1
 
 
-def _fill_in_codes(
-    collection: Collection, coded: ItemCodes, labels: list[list[str]], known: Mapping[tuple[int, str], Item]
-) -> None:
-    """Take codes that are missing, by row and modality, from items of the collection.
-
-    A learned code is taken if the row's labels have one, or if they equal that item's labels.
-    """
+def _fill_in_codes(collection: Collection, coded: ItemCodes, labels: list[list[str]], known: Known) -> None:
+    """Take missing codes from items; learned ones if the row's labels have one, or equal that item's labels."""
     by_labels, has_code = collection.encoder.codes_of_labels(labels, len(labels))
     for (row, name), item in known.items():
         if coded.present[name][row]:
@@ -155,20 +147,14 @@ def _moved(item: Item, source: Collection, target: Collection) -> Metadata | Non
 
 @dataclass(frozen=True)
 class SyncResult:
-    """The changes that `Collection.sync` made, or would make.
-
-    added, updated, removed: Ids.
-    n_unchanged: Number of all other items.
-    described: By modality, the number of texts, images and vectors whose features were computed.
-    problems: Skipped items and values.
-    """
+    """The changes that `Collection.sync` made, or would make: ids, and the number of all other items."""
 
     added: list[str]
     updated: list[str]
     removed: list[str]
     n_unchanged: int
-    described: dict[str, int]
-    problems: list[Problem]
+    described: dict[str, int]  # by modality, the number of texts, images and vectors whose features were computed
+    problems: list[Problem]  # skipped items and values
 
     @property
     def changed(self) -> bool:
@@ -272,12 +258,9 @@ def _content(metadata: Metadata, modality: str) -> str:
     return str(metadata.get(CONTENTS, {}).get(modality) or metadata.get(modality) or "")
 
 
-def _without_known(
-    collection: Collection, items: Items, plan: _Plan, rows: list[int]
-) -> tuple[Items, dict[tuple[int, str], Item]]:
+def _without_known(collection: Collection, items: Items, plan: _Plan, rows: list[int]) -> tuple[Items, Known]:
     """Return the items without texts and images whose codes are known, and the items that have these codes."""
-    known: dict[tuple[int, str], Item] = {}
-    modalities = dict(items.modalities)
+    known, modalities = Known(), dict(items.modalities)
     for name, values in items.modalities.items():
         if isinstance(values, list):  # vectors stay: they need no features to be computed
             modalities[name] = list(values)
@@ -299,11 +282,7 @@ def _check_readable(items: Items, problems: list[Problem]) -> None:
 
 
 def _put_block(
-    collection: Collection,
-    items: Items,
-    vectors: ItemVectors,
-    metadata: list[Metadata],
-    known: Mapping[tuple[int, str], Item],
+    collection: Collection, items: Items, vectors: ItemVectors, metadata: list[Metadata], known: Known
 ) -> tuple[list[Problem], set[str]]:
     """Write items in one step; return the problems, and the ids of items in which nothing can be read."""
     metadata = [_described(stored, items, row, vectors.contents[row]) for row, stored in enumerate(metadata)]

@@ -178,15 +178,10 @@ class TrialSample:
 
     @classmethod
     def draw(
-        cls,
-        values: Mapping[str, Any],
-        labels: LabelSets,
-        seed: int,
-        max_items: int = MAX_ITEMS,
-        held_out: float = HELD_OUT,
+        cls, values: Mapping[str, Any], labels: LabelSets, seed: int, size: int = MAX_ITEMS, held_out: float = HELD_OUT
     ) -> TrialSample:
-        """Draw at most ``max_items`` items, and hold out a share of them; copies stay together."""
-        drawn = np.random.default_rng(seed).permutation(labels.n_points)[:max_items]
+        """Draw at most ``size`` items, and hold out a share of them; copies stay together."""
+        drawn = np.random.default_rng(seed).permutation(labels.n_points)[:size]
         groups = item_groups({name: _take(column, drawn) for name, column in values.items()})
         held_out_items, others = hold_out_groups(drawn, groups, int(len(drawn) * held_out))
         drawn = np.concatenate([others, held_out_items])
@@ -333,8 +328,7 @@ def tune_items(
     complete = items.take(np.flatnonzero(items.complete()))
     if items.labels is None or len(complete) < MIN_ITEMS:
         raise InputError(
-            f"too few items to tune with: {len(complete)} have labels and every modality, and at least {MIN_ITEMS} are "
-            "needed"
+            f"too few items to tune with: {len(complete)} have labels and every modality, {MIN_ITEMS} are needed"
         )
     labels = LabelSets.from_labels(complete.labels)
     samples = [TrialSample.draw(complete.modalities, labels, seed, n_items, held_out) for seed in range(n_draws)]

@@ -43,20 +43,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BuildResult:
-    """The collection that `Collection.build` created, with measurements.
-
-    collection: Open for reading.
-    n_trained: Number of items that the encoder was trained on.
-    n_incomplete: Number of those that lack a modality or labels.
-    problems: Skipped items and values.
-    evaluation: Retrieval quality and calibration, measured with held-out items; empty if none were held out.
-    """
+    """The collection that `Collection.build` created, open for reading, with measurements."""
 
     collection: Collection
-    n_trained: int
-    n_incomplete: int
-    problems: list[Problem]
-    evaluation: EvaluationReport
+    n_trained: int  # items that the encoder was trained on
+    n_incomplete: int  # those that lack a modality or labels
+    problems: list[Problem]  # skipped items and values
+    evaluation: EvaluationReport  # measured with held-out items; empty if none were held out
 
 
 class Collection:

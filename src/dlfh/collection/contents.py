@@ -113,10 +113,7 @@ def _size(path: Path) -> int | None:
 
 
 class FileHashes:
-    """Hashes of files; with the cache, files that have not changed since the last run are not read again.
-
-    Paths are stored relative to the folder of the collection, so that both can be moved.
-    """
+    """Hashes of files; with the cache, files that have not changed since the last run are not read again."""
 
     def __init__(self, folder: Path, *, use_cache: bool = True) -> None:
         self._path = folder / FILES
@@ -125,7 +122,7 @@ class FileHashes:
         self._current: dict[str, list[Any]] = {}
 
     def __call__(self, path: str | os.PathLike[str]) -> str:
-        name = os.path.relpath(path, self._folder)
+        name = os.path.relpath(path, self._folder)  # so that files and collection can be moved together
         try:
             attributes = _attributes(path)
         except (OSError, ValueError):

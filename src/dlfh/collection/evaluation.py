@@ -42,27 +42,20 @@ _TYPES: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (i
 class RetrievalQuality:
     """Retrieval quality of one direction, from a query modality to a database modality.
 
-    query, database: Modalities of the queries and of the items.
-    codes: Codes of the items: "learned", "hashed", or the share that is learned.
-    chance: Share of relevant items, which is the expected MAP of a random ranking.
-    hamming, asymmetric: Mean average precision (MAP) of each ranking by codes over the whole database; ties in database
-        order.
-    any: The same by the probability of sharing a label, from one modality of the items; 0 if the model has none.
-    ndcg: nDCG@10 of the asymmetric ranking, graded by the number of shared labels.
-    exact: Share of the first five items that have exactly the query's labels, by the asymmetric ranking.
+    MAP is the mean average precision over the whole database; ties are in database order.
     """
 
     query: str
     database: str
     n_queries: int
     n_items: int
-    codes: str
-    chance: float
-    hamming: float
+    codes: str  # "learned", "hashed", or the share of the items' codes that is learned
+    chance: float  # share of relevant items, which is the expected MAP of a random ranking
+    hamming: float  # MAP of each ranking by codes
     asymmetric: float
-    any: float
-    ndcg: float
-    exact: float
+    any: float  # MAP by the probability of sharing a label, from one modality of the items; 0 if the model has none
+    ndcg: float  # nDCG@10 of the asymmetric ranking, graded by the number of shared labels
+    exact: float  # share of the first five items that have exactly the query's labels, by the asymmetric ranking
 
 
 _Row = TypeVar("_Row", RetrievalQuality, CalibrationReport)
@@ -70,16 +63,14 @@ _Row = TypeVar("_Row", RetrievalQuality, CalibrationReport)
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """Retrieval quality and calibration, measured with items that were not learned from.
+    """Retrieval quality by direction, and calibration by query modality and kind of codes, measured with unseen items.
 
-    quality: One for each direction; empty if no queries were held out.
-    calibration: One for each query modality and kind of codes; empty if the encoder is not calibrated.
-    problems: Queries that were skipped because they are in the collection or cannot be read.
+    They are empty if no queries were held out, or the encoder is not calibrated.
     """
 
     quality: list[RetrievalQuality] = field(default_factory=list)
     calibration: list[CalibrationReport] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)  # queries that are in the collection or cannot be read
 
     def write(self, folder: Path) -> None:
         """Store quality and calibration in a collection's folder, unless both are empty."""

@@ -68,11 +68,8 @@ def _refuse_address(folder: str | os.PathLike[str]) -> None:
 
 
 def write_card(folder: Path, index: Index) -> None:
-    """Write the card of a collection, with its model's checksum and its index's identity, and the address of its items.
-
-    The address has no secrets; there is none if the items are in the folder.
-    """
-    if index.address is not None:
+    """Write the card of a collection, with its model's checksum, its index's identity, and the address of its items."""
+    if index.address is not None:  # it has no secrets; None if the items are in the folder
         replace_file(folder / _ITEMS, [json.dumps({"items": index.address}, indent=2).encode()])
     model = config_checksum(read_model(folder / "model")[0])
     replace_file(folder / _CARD, [_encode(model, index.identity)])
@@ -196,10 +193,7 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove temporary folders of killed builds of the same collection.
-
-    A folder that has another name, lacks the lock file, or contains any other file is left alone.
-    """
+    """Remove temporary folders of killed builds; one without the lock file, or with any other file, is left alone."""
     pattern = re.compile(rf"\.{re.escape(path.absolute().name)}-[0-9a-f]{{16}}\.dlfh")
     for entry in path.absolute().parent.iterdir():
         lock_file = entry / _LOCK

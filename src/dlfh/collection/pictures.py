@@ -42,9 +42,7 @@ code { user-select: all; overflow-wrap: anywhere; }
 
 
 class _Tile(NamedTuple):
-    """An image, None if it is missing, and its caption."""
-
-    image: Any
+    image: Any  # None if it is missing
     heading: str
     name: str = ""
     text: str = ""
@@ -131,12 +129,7 @@ def html_page(title: str, body: str) -> str:
 
 
 def contact_sheet(
-    images: Sequence[Any],
-    captions: Sequence[str] | None = None,
-    *,
-    columns: int = 8,
-    size: int = 96,
-    title: str | None = None,
+    images: Sequence[Any], captions: Sequence[str] | None = None, *, columns: int = 8, size: int = 96, title: str = ""
 ) -> Any:
     """Arrange images, scaled to squares of ``size`` pixels, in rows on one sheet, a PIL image.
 

@@ -44,22 +44,14 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True)
 class Understanding:
-    """How a text query was understood.
+    """How a text query was understood."""
 
-    text: Rewritten query, without the excluded words.
-    corrected: Words with a typing error, and the words that replace them.
-    alternatives: Unknown words, each with several equally similar words of the collection.
-    synonyms: Words, and the synonyms that replace them.
-    excluded: Excluded words and labels.
-    unknown: Words that do not occur in the collection.
-    """
-
-    text: str
-    corrected: dict[str, str] = field(default_factory=dict)
-    alternatives: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    synonyms: dict[str, str] = field(default_factory=dict)
-    excluded: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
+    text: str  # the rewritten query, without the excluded words
+    corrected: dict[str, str] = field(default_factory=dict)  # words with a typing error, and their replacements
+    alternatives: dict[str, tuple[str, ...]] = field(default_factory=dict)  # unknown words, and equally similar ones
+    synonyms: dict[str, str] = field(default_factory=dict)  # words, and the synonyms that replace them
+    excluded: tuple[str, ...] = ()  # excluded words and labels
+    unknown: tuple[str, ...] = ()  # words that do not occur in the collection
 
     def sentences(self) -> Iterator[str]:
         """Yield notes for the user, in sentences without a full stop."""
@@ -215,7 +207,6 @@ def read_synonyms(folder: Path) -> dict[str, str]:
 
 
 def _spell_emoji(text: str) -> str:
-    """Return a text with the Unicode names of its emoji."""
     return "".join(
         f" {unicodedata.name(letter, '').lower()} " if unicodedata.category(letter) == "So" else letter
         for letter in text

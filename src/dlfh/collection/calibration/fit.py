@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.random import Generator
 
 from dlfh._arrays import Codes, Floats, Integers, Mask, Singles
 from dlfh._probabilities.scores import Match
@@ -130,11 +131,7 @@ def calibrate(
 
 
 def _calibrate_queries(
-    encoder: Encoder,
-    asked: _Queries,
-    samples: Mapping[str, _Sample],
-    calibration: Calibration,
-    rng: np.random.Generator,
+    encoder: Encoder, asked: _Queries, samples: Mapping[str, _Sample], calibration: Calibration, rng: Generator
 ) -> list[CalibrationReport]:
     name, searchable = asked.modality, encoder.searchable_modalities()
     texts = tuple(samples["hashed"].texts) if asked.texts else ()
@@ -195,7 +192,7 @@ def choose_defaults(
 def choose_word_weight(
     pairs: PairsByKind,
     places: Mapping[str, Integers],
-    searched: PairsByKind,
+    halves: PairsByKind,
     modalities: tuple[str, ...],
     best_map: float,
 ) -> float:
@@ -205,10 +202,10 @@ def choose_word_weight(
     which item is meant, but words do.
     """
     with_words = [Pattern(kind, modalities, True) for kind in pairs]
-    best, best_rank = MIN_WORD_WEIGHT, reciprocal_rank(fit_patterns(pairs, places, with_words), searched)
+    best, best_rank = MIN_WORD_WEIGHT, reciprocal_rank(fit_patterns(pairs, places, with_words), halves)
     for weight in _WORD_WEIGHTS:
         fits = fit_patterns(pairs, places, with_words, weight)
-        rank = reciprocal_rank(fits, searched)
+        rank = reciprocal_rank(fits, halves)
         min_map = best_map - _MAX_MAP_LOSS_OF_WEIGHT
         if rank > best_rank + _MIN_RANK_GAIN and mean_average_precision(fits, pairs, modalities, True) >= min_map:
             best, best_rank = weight, rank
@@ -216,7 +213,7 @@ def choose_word_weight(
 
 
 def _draw(
-    items: Items, vectors: ItemVectors, encoder: Encoder, training: Training | None, n: int, rng: np.random.Generator
+    items: Items, vectors: ItemVectors, encoder: Encoder, training: Training | None, n: int, rng: Generator
 ) -> Integers:
     """Draw labelled items with every modality; training items must also have a learned code in each."""
     masks = [items.labelled(), *(vectors.present(name) for name in encoder.modalities_)]
@@ -250,7 +247,7 @@ def _as_learned(encoder: Encoder, items: _Sample) -> _Sample | None:
 
 
 def _queries(
-    encoder: Encoder, name: str, vectors: Features, samples: Mapping[str, _Sample], rng: np.random.Generator
+    encoder: Encoder, name: str, vectors: Features, samples: Mapping[str, _Sample], rng: Generator
 ) -> _Queries:
     held_out, has_labels = samples["hashed"], encoder.label_model is not None
     n = len(held_out.labels)
@@ -275,7 +272,7 @@ def _queries(
     return _Queries(name, labels, projections, probabilities, texts, explained, item, is_half, is_word)
 
 
-def _other_words(encoder: Encoder, name: str, texts: Sequence[str], rng: np.random.Generator) -> list[str]:
+def _other_words(encoder: Encoder, name: str, texts: Sequence[str], rng: Generator) -> list[str]:
     names, _ = encoder.label_names(name)
     words = sorted({word for text in texts for word in tokens(text)} - ENGLISH_STOP_WORDS)
     others = [word for word in words if word.isalpha() and not names.name_length([word])]
@@ -295,7 +292,7 @@ def _label_words(encoder: Encoder, items: Items, vectors: ItemVectors) -> dict[s
     return found
 
 
-def _named_labels(encoder: Encoder, samples: Mapping[str, _Sample], rng: np.random.Generator) -> Iterator[list[str]]:
+def _named_labels(encoder: Encoder, samples: Mapping[str, _Sample], rng: Generator) -> Iterator[list[str]]:
     """Yield labels that people may ask for: single ones, pairs that some item has, and pairs that no item has."""
     model = encoder.label_model
     if model is None:
@@ -335,7 +332,7 @@ def _word_evidence(
     return evidence
 
 
-def _half(text: str, rng: np.random.Generator) -> str:
+def _half(text: str, rng: Generator) -> str:
     words = text.split()
     return " ".join(words[place] for place in np.sort(rng.permutation(len(words))[: max(len(words) // 2, 1)]))
 
@@ -399,7 +396,7 @@ def _known_item_search(pairs: Pairs, queries: _Queries, kind: str) -> Pairs:
     return replace(taken, relevant=relevant, counted=np.ones(relevant.shape, bool))
 
 
-def _places(pairs: Pairs, rng: np.random.Generator) -> Integers:
+def _places(pairs: Pairs, rng: Generator) -> Integers:
     """Draw pairs, as places in the flattened arrays: the most similar items of each query, and any others."""
     evidence = pairs.labels[0] if pairs.labels else np.sum([*pairs.similarities.values()], axis=0)
     if pairs.words:
@@ -414,12 +411,7 @@ def _places(pairs: Pairs, rng: np.random.Generator) -> Integers:
 
 
 def _cross_validate(
-    pairs: PairsByKind,
-    modalities: tuple[str, ...],
-    words: bool,
-    min_word_weight: float,
-    queries: _Queries,
-    rng: np.random.Generator,
+    pairs: PairsByKind, modalities: tuple[str, ...], words: bool, min_weight: float, queries: _Queries, rng: Generator
 ) -> list[CalibrationReport]:
     """Report on the default search by 2-fold cross-validation over held-out items; both folds name all labels."""
     reports = []
@@ -433,7 +425,7 @@ def _cross_validate(
             seen = all_pairs.take(np.flatnonzero(~np.isin(queries.item, test)), train if kind == "hashed" else None)
             if all_pairs.known_item is not None:
                 seen = replace(seen, known_item=all_pairs.known_item.take(train))
-            fit = seen.fit(pattern, _places(seen, rng), min_word_weight)
+            fit = seen.fit(pattern, _places(seen, rng), min_weight)
             asked = np.flatnonzero(np.isin(queries.item, test) & ~queries.is_half)
             unseen = all_pairs.take(asked, test if kind == "hashed" else None)
             log_odds += [*np.where(unseen.counted, unseen.log_odds(pattern, fit), -np.inf)]

@@ -200,23 +200,17 @@ def _is_coefficient(value: Any) -> bool:
 class CalibrationReport:
     """Agreement of predicted probabilities with the observed share of relevant items.
 
-    query: Modality of the queries.
-    codes: Kind of the items' codes.
-    n_pairs: Number of pairs of a query and an item.
-    calibration_error: Expected calibration error: mean absolute difference between the predicted probability and the
-        share of relevant pairs, over bins of equal width.
-    first_ten: The same for the first ten items of each query alone, which people read.
-    brier: Brier score: mean squared difference between probability and relevance.
-    share: Share of relevant pairs. Predicting it for every pair has a Brier score of ``share * (1 - share)``.
+    The expected calibration error is the mean absolute difference between the predicted probability and the share of
+    relevant pairs, over bins of equal width.
     """
 
-    query: str
-    codes: str
-    n_pairs: int
+    query: str  # modality of the queries
+    codes: str  # kind of the items' codes
+    n_pairs: int  # pairs of a query and an item
     calibration_error: float
-    first_ten: float
-    brier: float
-    share: float
+    first_ten: float  # the same for the first ten items of each query alone, which people read
+    brier: float  # Brier score: mean squared difference between probability and relevance
+    share: float  # of relevant pairs; predicting it for every pair has a Brier score of share * (1 - share)
 
     @classmethod
     def from_results(

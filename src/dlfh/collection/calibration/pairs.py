@@ -88,10 +88,7 @@ PairsByKind = Mapping[str, Pairs]
 
 
 def fit_patterns(
-    pairs: PairsByKind,
-    places: Mapping[str, Integers],
-    patterns: Sequence[Pattern],
-    min_word_weight: float = MIN_WORD_WEIGHT,
+    pairs: PairsByKind, places: Mapping[str, Integers], patterns: Sequence[Pattern], min_weight: float = MIN_WORD_WEIGHT
 ) -> dict[Pattern, Fit]:
     """Fit the patterns of each kind of codes, with biases shifted to one prior, the share of relevant items."""
     prior = _log_odds(pairs["learned" if "learned" in pairs else "hashed"].relevant_share())
@@ -100,7 +97,7 @@ def fit_patterns(
         shift = prior - _log_odds(pairs_of_kind.relevant_share())
         for pattern in patterns:
             if pattern.codes == kind:
-                fit = pairs_of_kind.fit(pattern, places[kind], min_word_weight)
+                fit = pairs_of_kind.fit(pattern, places[kind], min_weight)
                 fits[pattern] = Fit(fit.weights, fit.bias + shift)
     return fits
 
