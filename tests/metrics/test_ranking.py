@@ -130,7 +130,7 @@ def test_only_ndcg_needs_whole_number_grades() -> None:
     measures = [each for each in MEASURES if each.name != "nDCG"]
     whole = evaluate(queries, database, relevance=relevance, measures=measures)
     assert_same(evaluate(queries, blocks, relevance=relevance, measures=measures), whole)
-    with pytest.raises(InputError, match="takes whole-number grades up to 1000"):
+    with pytest.raises(InputError, match="needs integer grades from 0 to 1000"):
         evaluate(queries, blocks, relevance=relevance, measures="nDCG@5")
 
 
