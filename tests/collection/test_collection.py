@@ -502,9 +502,9 @@ def test_a_database_address_is_not_accepted_as_a_folder(
     # Otherwise a folder would be created whose name contains the password.
     monkeypatch.chdir(tmp_path)
     with Collection.open(shop) as collection:
-        with pytest.raises(InputError, match="a collection is a folder") as of_opening:
+        with pytest.raises(InputError, match="the collection must be a folder") as of_opening:
             Collection.open(address)
-        with pytest.raises(InputError, match="a collection is a folder") as of_copying:
+        with pytest.raises(InputError, match="the collection must be a folder") as of_copying:
             collection.copy(address)
     assert "s3cret" not in f"{of_opening.value}{of_copying.value}"
     assert not [path.name for path in tmp_path.iterdir() if ":" in path.name]

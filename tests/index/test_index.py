@@ -628,7 +628,7 @@ def test_score_tables_have_no_hamming_distance() -> None:
     index, tables = Index(8, ["labels"]), np.zeros((1, 1, 256), np.float32)
     index.add(["a"], {"labels": np.zeros((1, 1), np.uint8)})
     for search in (ApproximateSearch(index, "labels").search, lambda q: index.search_radius("labels", q, 1)):
-        with pytest.raises(InputError, match="this search needs codes"):
+        with pytest.raises(InputError, match="this search does not support score tables"):
             search(tables)
 
 
