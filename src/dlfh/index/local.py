@@ -106,7 +106,6 @@ class Snapshot(Reader):
         return found
 
     def find(self, ids: Strings) -> Integers:
-        """Return the position of each id, or -1."""
         positions = np.full(len(ids), -1)
         for part, start, rows in zip(self.parts, self.starts, self.find_rows(ids), strict=False):
             places = rows if part.live is None else np.searchsorted(part.live, rows)
@@ -289,7 +288,6 @@ class LocalBackend(Backend):
 
 
 def _without(parts: Parts, rows: list[Integers]) -> Parts:
-    """Return the parts without the given rows of each."""
     left = [part.without(gone) if len(gone) else part for part, gone in zip(parts, rows, strict=True)]
     sparse = [len(part) < _MIN_LIVE * len(part.segment) for part in left]
     return _merged([_merge([part]) if few else part for part, few in zip(left, sparse, strict=True) if len(part)])

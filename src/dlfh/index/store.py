@@ -124,7 +124,6 @@ class Store:
         self._check_sizes(self.manifest)
 
     def refresh(self) -> bool:
-        """Load the folder again if its manifest has changed; return whether it has."""
         if files.is_current(self.folder, self.manifest):
             return False
         self._load()
@@ -257,7 +256,6 @@ class Store:
         return tuple(parts), manifest
 
     def _with_manifest(self, use: Callable[[Manifest], Result]) -> Result:
-        """Return ``use(manifest)`` for the current manifest and its files."""
         for attempt in range(_ATTEMPTS):
             manifest = files.read_manifest(self.folder)
             if manifest.identity != self.manifest.identity:

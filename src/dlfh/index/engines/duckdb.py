@@ -226,7 +226,6 @@ class DuckEngine(SqlEngine):
 
 
 def _value_columns(rows: list[Row], numbers: Integers) -> dict[str, Array]:
-    """Return the columns of the table of values, with a row for each value of each item."""
     found = [
         (number, name, value)
         for number, row in zip(numbers.tolist(), rows, strict=True)

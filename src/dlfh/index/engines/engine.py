@@ -45,7 +45,6 @@ class Row(NamedTuple):
     number: int = -1
 
     def fields(self) -> dict[str, list[str | float | bool]]:
-        """Return the values that filters compare, by name."""
         return dict(all_values(json.loads(self.metadata) if self.metadata else None))
 
 

@@ -310,7 +310,6 @@ class MilvusEngine(Engine):
     def _select(
         self, field: str, values: Sequence[Any], fields: list[str], condition: str = ""
     ) -> Iterator[dict[str, Any]]:
-        """Yield fields of the items for which a field has one of the values."""
         for batch in batches(values, _BATCH):
             yield from self._query(self._name, one_of(field, batch) + condition, fields)
 
@@ -355,7 +354,6 @@ def _embedded_server(place: str) -> weakref.ref[Any] | None:
 
 
 def _has_stopped(server: weakref.ref[Any] | None) -> bool:
-    """Return whether an embedded engine was started and has stopped."""
     process = getattr(server(), "_p", None) if server is not None else None
     return server is not None and (process is None or process.poll() is not None)
 

@@ -106,7 +106,6 @@ class PostgresEngine(SqlEngine):
                 connection.close()
 
     def _is_transient(self, error: Exception) -> bool:
-        """Return whether a query that failed may succeed if it is repeated."""
         state = getattr(error, "sqlstate", None) or ""
         if state:  # connection exceptions, shutdown and start-up of the server, serialization failures, deadlocks
             return state.startswith(("08", "57P")) or state in ("40001", "40P01")
