@@ -19,8 +19,8 @@ from pathlib import Path
 from benchmarks.report import fill
 from dlfh.bench.cells import Cache
 from dlfh.bench.data import load_source
+from dlfh.bench.experiments.paper_tables import published
 from dlfh.bench.plan import Plan, Results
-from dlfh.bench.published import published
 from dlfh.bench.runner import Runner
 from dlfh.bench.settings import Settings
 from dlfh.bench.tables import Summary, summarize

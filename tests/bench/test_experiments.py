@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from dlfh.bench.data import Source
 from dlfh.bench.experiments import EXPERIMENTS
+from dlfh.bench.experiments.paper_tables import published_map, published_seconds
 from dlfh.bench.plan import Plan
-from dlfh.bench.published import published_map, published_seconds
 from dlfh.bench.settings import Settings
 from dlfh.bench.tables import ReportTable
 from tests.bench.faked import faked

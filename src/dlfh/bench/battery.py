@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,9 +23,7 @@ from dlfh.methods.base import CrossModalHasher, hasher_from_parts
 from dlfh.metrics import mean_average_precision
 
 N_BITS = 20  # code length, not a multiple of 8
-
-#: Number of points in the training set and of queries.
-N_TRAIN, N_TEST = 300, 60
+N_TRAIN, N_TEST = 300, 60  # number of training points and of queries
 
 
 def check_method(method: type[CrossModalHasher], **parameters: Any) -> None:
@@ -61,13 +59,12 @@ class Battery:
     def __init__(self, method: type[CrossModalHasher], parameters: dict[str, Any]) -> None:
         self._class: Any = method
         self._info = method.info
-        seed = {} if self._info.is_deterministic else {"random_state": 0}
-        self._parameters = seed | parameters
+        self._seed: dict[str, Any] = {} if self._info.is_deterministic else {"random_state": 0}
+        self._parameters = self._seed | parameters
         self._train, self._test = _small()
 
     def _make(self, n_bits: Any = N_BITS, **parameters: Any) -> CrossModalHasher:
-        made: CrossModalHasher = self._class(n_bits, **{**self._parameters, **parameters})
-        return made
+        return cast("CrossModalHasher", self._class(n_bits, **{**self._parameters, **parameters}))
 
     def _fit(self, data: Paired | None = None, n_bits: int = N_BITS, **parameters: Any) -> CrossModalHasher:
         data = self._train if data is None else data
@@ -153,8 +150,8 @@ class Battery:
 
     def every_protocol_is_better_than_chance_on_planted_structure(self) -> None:
         train, test = _planted()
-        seed = {} if self._info.is_deterministic else {"random_state": 0}  # and defaults, however slow
-        model = self._class(8, **seed).fit(train.modalities, train.labels if self._info.supervised else None)
+        model = self._class(8, **self._seed)  # with its defaults, however slow
+        model.fit(train.modalities, train.labels if self._info.supervised else None)
         chance = float(((test.labels @ train.labels.T) > 0).mean())
         for query, item in (("image", "text"), ("text", "image")):
             queries = model.encode(query, test.modalities[query])

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from dlfh._parallel import available_cores
 from dlfh._persistence.files import remove_leftovers, replace_file, try_lock
@@ -86,8 +86,7 @@ class Result:
     machine: dict[str, Any] | None = None  # where it was computed
 
     def scores(self, protocol: str, direction: str) -> dict[str, Any] | None:
-        scores: dict[str, Any] | None = self.values.get("protocols", {}).get(protocol, {}).get(direction)
-        return scores
+        return cast("dict[str, Any] | None", self.values.get("protocols", {}).get(protocol, {}).get(direction))
 
     def may_succeed_with(self, limits: dict[str, float]) -> bool:
         """Return whether the cell exceeded a limit that is now higher."""

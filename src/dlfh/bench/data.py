@@ -194,12 +194,7 @@ def _matrix_from(arrays: dict[str, Array], name: str) -> Any:
 
 
 def load_source(name: str, file: Path | None = None, *, n_points: int | None = None) -> Source:
-    """Load a data set by name.
-
-    name: "icons"; a key of `dlfh.datasets.descriptions.DATA_SETS`, with its ``file``; "generated:" and the name of a
-        data set to imitate; or the path of an array file.
-    n_points: Number of points to generate.
-    """
+    """Load the icons, a data set by its key and file, "generated:" data (``n_points`` of them), or an array file."""
     name = canonical_name(name)
     is_generated = name.startswith(GENERATED)
     if is_generated and file is not None:

@@ -82,12 +82,10 @@ class Figure(abc.ABC):
         from matplotlib.figure import Figure as Canvas
 
         options: Any = {
-            "svg.hashsalt": self.key,  # reproducible identifiers
-            "svg.fonttype": "path",
-            "font.size": 9,
+            **{"svg.hashsalt": self.key, "svg.fonttype": "path"},  # reproducible identifiers and letters
             **{"axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True},
             **{"grid.color": "#dddddd", "grid.linewidth": 0.6, "lines.linewidth": 1.4, "lines.markersize": 3.5},
-            "legend.frameon": False,
+            **{"legend.frameon": False, "font.size": 9},
         }
         with matplotlib.rc_context(options):
             canvas = Canvas(layout="constrained")

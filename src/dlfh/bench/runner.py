@@ -32,14 +32,13 @@ from dlfh.errors import DLFHError, InputError
 from dlfh.methods.catalogue import METHODS
 
 _TICK = 0.1  # seconds between two checks of the workers' memory and time
+_READY = "ready"  # first line of output
 
 #: Approximate cost of a cell relative to DLFH.
 _WEIGHTS = {
     **{"CRH": 40.0, "MLBE": 40.0, "SePH": 20.0, "CMSSH": 6.0, "SCRATCH": 6.0},
     **{"KDLFH": 5.0, "CMFH": 4.0, "SMFH": 4.0, "PDH": 4.0, "LFH": 2.0},
 }
-
-_READY = "ready"  # first line of output
 
 #: A worker and its answer; the answer is None when the process has ended.
 Message: TypeAlias = "tuple[Worker, dict[str, Any] | None]"
@@ -49,11 +48,7 @@ _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA
 
 
 class Worker:
-    """The parent's handle on a worker process.
-
-    ``data`` is the file that `Source.save` wrote. Answers go to the queue ``messages``, and everything that the process
-    prints to a log in ``folder``.
-    """
+    """A worker process: it answers into the queue ``messages``, and what it prints goes to a log in ``folder``."""
 
     def __init__(self, data: Path, threads: int, memory: int, messages: queue.Queue[Message], folder: Path) -> None:
         command = [sys.executable, "-m", "dlfh.bench.runner", str(data.resolve()), str(threads), str(memory)]

@@ -16,6 +16,10 @@ from dlfh.methods.catalogue import METHODS, MODULES
 
 PROTOCOLS = ("unseen", "hashed", "learned", "unified")
 
+_MAY_BE_EMPTY = ("time.sizes", "sensitivity.scales", "sensitivity.samples")
+_ROW_SETTINGS = ("train_points", "seeds")  # settings of a row besides the parameters of its method
+_EXPECTED = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
+
 
 def _paper(method: Any) -> dict[str, Any]:
     """Return the parameters of the paper that differ from the defaults; "n_bits" stands for the code length."""
@@ -48,7 +52,7 @@ _PAPER_DATA: dict[str, Any] = {
         *(f"{name} paper" if f"{name} paper" in DEFAULT_PARAMETERS else name for name in _PAPER_METHODS),
         *("DLFH", "KDLFH", *(name for name in MODULES if name not in _PAPER_METHODS)),
     ],
-    "protocols": ["unseen", "hashed", "learned", "unified"],
+    "protocols": PROTOCOLS,
     # The authors' advice for high-dimensional features and many points.
     "parameters": {"SMFH paper": {**DEFAULT_PARAMETERS["SMFH paper"], "mu": 100.0, "alpha": 10.0, "sample_size": 5000}},
 }
@@ -241,9 +245,6 @@ class Settings:
             raise InputError(f"curves.bits is {self.curves.bits} but must be one of bits, {list(self.bits)}")
 
 
-_MAY_BE_EMPTY = ("time.sizes", "sensitivity.scales", "sensitivity.samples")
-
-
 def _check_values(settings: Any, path: str = "") -> None:
     """Check that numbers are in range, and that lists have no value twice."""
     for name, value in ((path + each.name, getattr(settings, each.name)) for each in fields(settings)):
@@ -260,9 +261,6 @@ def _check_values(settings: Any, path: str = "") -> None:
                 raise InputError(f"{name} must be positive, got {each}")
             elif each in values[:i]:
                 raise InputError(f"{name} has {each} twice")
-
-
-_ROW_SETTINGS = ("train_points", "seeds")  # settings of a row besides the parameters of its method
 
 
 def _check_row(label: str, parameters: Mapping[str, Any]) -> None:
@@ -308,9 +306,6 @@ def _converted(value: Any, default: Any, annotation: str, name: str) -> Any:
     if not isinstance(value, (list, tuple)):
         raise InputError(f"{name} must be a list, got {value!r}")
     return tuple(_scalar(each, kind, name) for each in value)
-
-
-_EXPECTED = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
 
 
 def _scalar(value: Any, kind: type, name: str) -> Any:

@@ -7,7 +7,7 @@ import io
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -97,10 +97,14 @@ class ReportTable:
     rows: tuple[TableRow, ...]
     digits: int = 3  # number of decimals
     head: str = "method"  # heading of the row labels
-    remarks: tuple[str, ...] = field(default=())  # sentences below the table
+    remarks: tuple[str, ...] = ()  # sentences below the table
 
-    def groups(self) -> list[tuple[str, int]]:
-        return [(group, len(list(columns))) for group, columns in itertools.groupby(group for group, _ in self.columns)]
+    def _groups(self) -> list[tuple[str, int, int]]:
+        """Return each group of columns, its first column and the number of its columns."""
+        names = [group for group, _ in self.columns]
+        spans = [(group, len(list(columns))) for group, columns in itertools.groupby(names)]
+        starts = itertools.accumulate((span for _, span in spans[:-1]), initial=0)
+        return [(group, start, span) for (group, span), start in zip(spans, starts, strict=True)]
 
     def notes(self) -> list[str]:
         """Return the footnotes in order of first mention."""
@@ -162,11 +166,8 @@ class ReportTable:
 
     def to_latex(self) -> str:
         """Return a booktabs table: the best of a column in bold, footnotes below."""
-        starts = self._group_starts()
-        heads = [rf"\multicolumn{{{span}}}{{c}}{{{_latex_text(group)}}}" for group, span in self.groups()]
-        rules = [
-            rf"\cmidrule(lr){{{n + 2}-{n + 1 + span}}}" for (_, span), n in zip(self.groups(), starts, strict=True)
-        ]
+        heads = [rf"\multicolumn{{{span}}}{{c}}{{{_latex_text(group)}}}" for group, _, span in self._groups()]
+        rules = [rf"\cmidrule(lr){{{start + 2}-{start + 1 + span}}}" for _, start, span in self._groups()]
         lines = [r"% \usepackage{booktabs}", r"\begin{table}", r"\centering", rf"\caption{{{_latex_text(self.title)}}}"]
         lines += [rf"\begin{{tabular}}{{l{'c' * len(self.columns)}}}", r"\toprule"]
         if any(group for group, _ in self.columns):
@@ -181,9 +182,10 @@ class ReportTable:
 
     def to_html(self) -> str:
         groups = "".join(
-            f'<th colspan="{span}" scope="colgroup" class="group">{escape(group)}</th>' for group, span in self.groups()
+            f'<th colspan="{span}" scope="colgroup" class="group">{escape(group)}</th>'
+            for group, _, span in self._groups()
         )
-        starts = self._group_starts()
+        starts = [start for _, start, _ in self._groups()]
         heads = "".join(
             f'<th scope="col"{_class("start" if i in starts else "")}>{escape(column)}</th>'
             for i, (_, column) in enumerate(self.columns)
@@ -208,9 +210,6 @@ class ReportTable:
             f"</thead>\n<tbody>\n{rows}\n</tbody>\n</table></div>\n{below}\n</figure>"
         )
 
-    def _group_starts(self) -> list[int]:
-        return list(itertools.accumulate((span for _, span in self.groups()[:-1]), initial=0))
-
 
 def summarize(values: Sequence[float | None], notes: Iterable[str] = ()) -> Summary:
     """Return the mean and standard deviation of the values that are not None; a footnote explains the others."""
@@ -231,14 +230,10 @@ def mark_best(rows: Sequence[TableRow], digits: int = 3) -> tuple[TableRow, ...]
     columns = ([round(mean, digits) for mean in column if mean is not None] for column in zip(*measured, strict=True))
     best = [max(means, default=None) for means in columns]
 
-    def marked(row: TableRow) -> TableRow:
-        entries = (
-            replace(entry, is_best=entry.mean is not None and round(entry.mean, digits) == top)
-            for entry, top in zip(row.entries, best, strict=True)
-        )
-        return row if row.published else replace(row, entries=tuple(entries))
+    def marked(entry: Summary, top: float | None) -> Summary:
+        return replace(entry, is_best=entry.mean is not None and round(entry.mean, digits) == top)
 
-    return tuple(map(marked, rows))
+    return tuple(row if row.published else replace(row, entries=tuple(map(marked, row.entries, best))) for row in rows)
 
 
 def _class(name: str) -> str:

@@ -7,7 +7,6 @@ import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from importlib import resources
 from typing import Any, Literal, TypeAlias
 
@@ -42,14 +41,10 @@ def parse_grid(options: Sequence[str]) -> dict[str, list[Any]]:
 
 def default_grid(method: str) -> dict[str, list[Any]]:
     """Return the default grid of a method; every method has the same number of candidates."""
-    if method not in _default_grids():
+    grids = tomllib.loads(resources.files("dlfh.bench").joinpath("grids.toml").read_text(encoding="utf-8"))
+    if method not in grids:
         raise InputError(f"{method} has no default grid: pass --grid NAME=VALUE,VALUE,...")
-    return {name: list(values) for name, values in _default_grids()[method].items()}
-
-
-@cache
-def _default_grids() -> dict[str, dict[str, list[Any]]]:
-    return tomllib.loads(resources.files("dlfh.bench").joinpath("grids.toml").read_text(encoding="utf-8"))
+    return dict(grids[method])
 
 
 def _value(word: str) -> Any:
@@ -115,8 +110,7 @@ class ParameterSearch:
         """Return the budget of each rung of successive halving; None means no limit."""
         if self.halving is None or n_candidates < HALVING_FACTOR:
             return [None]
-        n_rungs = math.floor(math.log(n_candidates, HALVING_FACTOR) + 1e-9) + 1
-        full = self._full()
+        n_rungs, full = math.floor(math.log(n_candidates, HALVING_FACTOR) + 1e-9) + 1, self._full()
         return list(dict.fromkeys(max(1, full // HALVING_FACTOR ** (n_rungs - 1 - rung)) for rung in range(n_rungs)))
 
     def _full(self) -> int:
@@ -166,15 +160,11 @@ def _summary(trial: Trial[Parameters]) -> Summary:
     return summarize(trial.scores.tolist(), [trial.note])
 
 
-#: Searches with their trials, the best first.
-SearchResults: TypeAlias = Sequence[tuple[ParameterSearch, Sequence[Trial[Parameters]]]]
+SearchResults: TypeAlias = Sequence[tuple[ParameterSearch, Sequence[Trial[Parameters]]]]  # trials best first
 
 
 def tuned_toml(results: SearchResults) -> str:
-    """Return the best parameters of each search as settings for `dlfh bench --settings`.
-
-    Methods without any evaluated candidate are omitted.
-    """
+    """Return the best parameters as settings for `dlfh bench --settings`, without methods that could not be evaluated."""
     evaluated = [(search, trials[0].candidate) for search, trials in results if len(trials[0].scores)]
     if not evaluated:
         raise InputError(f"no candidate could be evaluated: {results[0][1][0].note}")

@@ -50,8 +50,9 @@ class Measure:
         return replace(self, **options)
 
     def __str__(self) -> str:
-        chosen = [each for each in fields(self) if each.name != "k" and getattr(self, each.name) != each.default]
-        options = ", ".join(f"{each.name}={_format_option(getattr(self, each.name))}" for each in chosen)
+        values = ((each, getattr(self, each.name)) for each in fields(self) if each.name != "k")
+        chosen = [(each.name, value) for each, value in values if value != each.default]
+        options = ", ".join(f"{name}={json.dumps(each) if isinstance(each, str) else each}" for name, each in chosen)
         return self.name + (f"({options})" if options else "") + ("" if self.k is None else f"@{self.k}")
 
     __repr__ = __str__
@@ -257,10 +258,6 @@ def _parse_options(text: str) -> dict[str, Any] | None:
         return {name: ast.literal_eval(value) for name, value in pairs}
     except (SyntaxError, ValueError):
         return None
-
-
-def _format_option(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, str) else repr(value)
 
 
 def _hits(rankings: RankingInfo, cuts: tuple[int, ...], match: Match = "any") -> Aggregation:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise, starmap
+from itertools import accumulate, pairwise, starmap
 from operator import itemgetter
 from typing import Any
 
@@ -294,9 +294,5 @@ def _add(first: list[Array], second: list[Array]) -> list[Array]:
 def _rank_offsets(counted: list[tuple[Counts, list[Any]]]) -> list[RankOffsets]:
     """Return each block's rank offsets from the counts of all blocks."""
     total = sum(counts.astype(np.int64) for counts, _ in counted)
-    before = np.cumsum(total, axis=-1) - total
-    offsets = []
-    for counts, _ in counted:
-        offsets.append(RankOffsets(*before))
-        before = before + counts
-    return offsets
+    before: Any = accumulate((counts for counts, _ in counted[:-1]), initial=np.cumsum(total, axis=-1) - total)
+    return [RankOffsets(*each) for each in before]

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from dlfh.bench.cells import Cache, check_folder, make_folder
 from dlfh.bench.data import Source
-from dlfh.bench.experiments.dlfh import CONVERGENCE, SENSITIVITY
-from dlfh.bench.experiments.map import CURVES, MAP
-from dlfh.bench.experiments.time import TIME
+from dlfh.bench.experiments.paper_figures import CONVERGENCE, SENSITIVITY
+from dlfh.bench.experiments.paper_tables import CURVES, MAP, TIME
 from dlfh.bench.figures import check_can_draw
 from dlfh.bench.plan import Experiment, Plan, Section
 from dlfh.bench.report import write_report
@@ -32,12 +31,8 @@ EXPERIMENTS = {each.name: each for each in (MAP, TIME, CONVERGENCE, SENSITIVITY,
 def run_experiment(
     name: str, source: Source, settings: Settings, cache: Path, report: Path, *, show: bool = False, retry: bool = False
 ) -> list[Section]:
-    """Compute the cells of an experiment that are not cached, and write its report.
-
-    ``cache`` and ``report`` are folders. ``show`` displays progress, and ``retry`` repeats cells that failed.
-    """
-    experiment = EXPERIMENTS[name]
-    plan = Plan(source, settings)
+    """Compute the cells of an experiment that are not cached, or failed and are to be retried, and write its report."""
+    experiment, plan = EXPERIMENTS[name], Plan(source, settings)
     cells = experiment.cells(plan)
     n_workers(settings)  # reject invalid settings before creating a folder
     plan.check(cells)

@@ -1,4 +1,4 @@
-"""DLFH's own behaviour: by iteration (Figure 1 of the paper), and against its parameters λ and m (Figure 2)."""
+"""Figures 1 and 2 of the paper: objective and MAP by iteration, and MAP against the parameters λ and m."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from dlfh.bench.plan import Experiment, Plan, Section, Study
 from dlfh.bench.settings import Row
 
 SOLVERS = ("full", "stochastic")
+_SYMBOLS = {"scale": "λ", "sample_size": "m"}
+_TOLERANCE = 0.05  # values whose MAP is at most this share below the best are reported as good
 
 
 def iterations(last: int) -> list[int]:
@@ -85,11 +87,6 @@ def _map_lines(study: Study, solver: str, bits: int) -> list[Line]:
 CONVERGENCE = Experiment(
     "convergence", "Objective and MAP by iteration, full and stochastic", _convergence_cells, _convergence_sections
 )
-
-
-_SYMBOLS = {"scale": "λ", "sample_size": "m"}
-
-_TOLERANCE = 0.05  # values whose MAP is at most this share below the best are reported as good
 
 
 def _is_full(row: Row) -> bool:

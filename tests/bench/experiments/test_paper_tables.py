@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from dlfh.bench.data import load_source
+from dlfh.bench.experiments.paper_tables import published, published_map
 from dlfh.bench.measure import retrieval
 from dlfh.bench.plan import Plan
-from dlfh.bench.published import published, published_map
 from dlfh.bench.settings import Settings
 from dlfh.datasets.descriptions import DATA_SETS
 from dlfh.methods.catalogue import METHODS

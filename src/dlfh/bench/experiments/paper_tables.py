@@ -1,18 +1,23 @@
-"""Table 1 of the paper, accuracy by method, code length, direction and protocol, and curves from the same cells."""
+"""Tables 1 and 2 of the paper, accuracy and training time, beside the published figures; curves from the same cells."""
 
 from __future__ import annotations
 
 import itertools
+import math
+import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
+from importlib import resources
+from typing import Any
 
 from dlfh.bench.cells import Cell
+from dlfh.bench.data import Source
 from dlfh.bench.figures import Line, LineFigure, Panel
 from dlfh.bench.measure import EXACT_AT
 from dlfh.bench.plan import Experiment, Plan, Section, Study
-from dlfh.bench.published import published, published_map
 from dlfh.bench.ranking import SCORES_FILE, RunScore, scores_csv
-from dlfh.bench.settings import Row
+from dlfh.bench.settings import DEFAULT_PARAMETERS, Row
 from dlfh.bench.tables import ReportTable, Summary, TableRow, mark_best
 from dlfh.methods.catalogue import METHODS
 
@@ -28,6 +33,43 @@ _UNSUPPORTED = {
     "learned": "has only the codes of its hash functions",
     "unified": "cannot encode several modalities into one code",
 }
+_PUBLISHED_NAMES = {"CCAITQ": "CCA-ITQ"}
+_DIRECTIONS = {"image → text": "I→T", "text → image": "T→I"}
+_PAPER_SIZES = (1000, 5000, 10_000, 50_000, 100_000)  # then the paper has the whole training set of NUS-WIDE
+
+
+@cache
+def published() -> dict[str, Any]:
+    """Return the tables of the paper, with its method names and the keys of `dlfh.datasets.descriptions.DATA_SETS`."""
+    return tomllib.loads(resources.files("dlfh.bench").joinpath("published.toml").read_text(encoding="utf-8"))
+
+
+def published_map(source: Source, label: str, protocol: str, direction: str, bits: int) -> tuple[float, float] | None:
+    """Return the published MAP of a row and its standard deviation, or None if there is none for this protocol."""
+    table, method = published()["map"], _published_name(label)
+    row = table["methods"].get(method, {}).get(f"{source.like} {_DIRECTIONS.get(direction)}")
+    is_same = source.as_published and table["protocols"].get(method, "learned") == protocol and bits in table["bits"]
+    return tuple(row[table["bits"].index(bits)]) if row and is_same else None
+
+
+def published_seconds(source: Source, label: str, size: int) -> float | None:
+    """Return the published training time of a row, or None if there is none.
+
+    Generated data of the same shape takes as long. The last published size is the whole training set, whose exact size
+    depends on the file.
+    """
+    table = published()["time"]
+    row = table["methods"].get(_published_name(label), ()) if source.like == table["data_set"] else ()
+    times = zip(table["sizes"], row, strict=False)
+    found = next((seconds for n_points, seconds in times if abs(n_points - size) <= n_points / 100), math.nan)
+    return None if math.isnan(found) else found  # the method ran out of memory, or was not measured
+
+
+def _published_name(label: str) -> str | None:
+    """Return the paper's name of a row, which must have the paper's setting: its own row if the defaults differ."""
+    name, _, words = label.partition(" ")
+    is_paper = words == ("paper" if f"{name} paper" in DEFAULT_PARAMETERS else "")
+    return _PUBLISHED_NAMES.get(name, name) if is_paper else None
 
 
 def _cells(plan: Plan) -> list[Cell]:
@@ -138,7 +180,7 @@ def _table(study: Study, protocol: str, measure: str, title: str) -> ReportTable
             notes.append(_UNSUPPORTED[protocol])
         rows.append(TableRow(row.title, tuple(entries), "; ".join(filter(None, notes))))
         if measure == "map":
-            rows += _published(study, row, protocol, columns)
+            rows += _published_rows(study, row, protocol, columns)
     remarks = ["Published: the figures of the paper."] if any(row.published for row in rows) else []
     if study.settings.seeds > 1 and any(len(study.seeds(row)) == 1 for row in study.settings.rows()):
         remarks.append("Rows without ± have a single run: they are deterministic, or a footnote says so.")
@@ -156,7 +198,7 @@ def _averaging(study: Study) -> str:
     return f"mean ± standard deviation over {n_runs} runs" if n_runs > 1 else "one run"
 
 
-def _published(study: Study, row: Row, protocol: str, columns: tuple[tuple[str, int], ...]) -> Iterator[TableRow]:
+def _published_rows(study: Study, row: Row, protocol: str, columns: tuple[tuple[str, int], ...]) -> Iterator[TableRow]:
     """Yield the published figures of a row, if the paper has the method and the data set."""
     found = [published_map(study.source, row.label, protocol, direction, bits) for direction, bits in columns]
     if any(found):
@@ -209,3 +251,63 @@ def _curve(study: Study, row: Row, protocol: str, direction: str) -> dict[str, t
 
 MAP = Experiment("map", "Accuracy by method, code length, direction and protocol", _cells, _sections, draws=False)
 CURVES = Experiment("curves", "Precision-recall and top-N precision curves", _curve_cells, _curve_sections)
+
+
+def time_sizes(plan: Plan) -> list[int]:
+    """Return the numbers of training points: those of the settings or the paper, or fractions of small data."""
+    n_train = plan.n_train()
+    if plan.settings.time.sizes:
+        return sorted({min(size, n_train) for size in plan.settings.time.sizes})
+    if n_train < 2 * _PAPER_SIZES[0]:
+        return [n_train // 4, n_train // 2, n_train]
+    return [*(size for size in _PAPER_SIZES if size < n_train), n_train]
+
+
+def _time_cell(plan: Plan, row: Row, size: int) -> Cell:
+    fit = plan.cell(row, plan.settings.time.bits, 0, size)
+    return replace(fit, kind="time", k=Cell.k, train_points=None)
+
+
+def _time_cells(plan: Plan) -> list[Cell]:
+    return [_time_cell(plan, row, size) for row in _timed_rows(plan) for size in time_sizes(plan)]
+
+
+def _timed_rows(plan: Plan) -> list[Row]:
+    return [row for row in plan.settings.rows() if row.codes is None]
+
+
+def _time_sections(study: Study) -> list[Section]:
+    bits = study.settings.time.bits
+    seconds: list[TableRow] = []
+    for row in _timed_rows(study):
+        seconds.append(_time_row(study, row, "fit", 1.0))
+        paper = [published_seconds(study.source, row.label, size) for size in time_sizes(study)]
+        if any(value is not None for value in paper):
+            seconds.append(TableRow(row.label, tuple(Summary(value, None, 1) for value in paper), published=True))
+    memory = [_time_row(study, row, "peak_bytes", 1e9) for row in _timed_rows(study)]
+    machine = published()["paper"]["machine"]
+    remark = f"Published: from the paper, on real data and {machine}; the code length is not stated."
+    remarks = (remark,) if any(row.published for row in seconds) else ()
+    columns = tuple(("training points", f"{size:,}") for size in time_sizes(study))
+    title = f"Training time in seconds on {study.source.name}, {bits} bits"
+    tables = (
+        ReportTable("time", title, columns, tuple(seconds), digits=2, remarks=remarks),
+        ReportTable("memory", f"Peak memory in GB, data included, {bits} bits", columns, tuple(memory), digits=2),
+    )
+    paragraph = (
+        "Each fit runs alone on all cores. Times include hash functions but not compilation, which a first fit on a "
+        "few points triggers."
+    )
+    return [Section("time", "Training time", (paragraph,), tables, varies=True)]
+
+
+def _time_row(study: Study, row: Row, measure: str, unit: float) -> TableRow:
+    entries = []
+    for result in (study.results[_time_cell(study, row, size)] for size in time_sizes(study)):
+        value = result.times.get(measure)
+        number = None if value is None else value / unit
+        entries.append(Summary(number, runs=int(value is not None), note=result.failure or ""))
+    return TableRow(row.title, tuple(entries), replace(row, train_points=None, seeds=None).footnote(0))
+
+
+TIME = Experiment("time", "Training time by method and number of points", _time_cells, _time_sections, draws=False)
