@@ -164,7 +164,7 @@ SearchResults: TypeAlias = Sequence[tuple[ParameterSearch, Sequence[Trial[Parame
 
 
 def tuned_toml(results: SearchResults) -> str:
-    """Return the best parameters as settings for `dlfh bench --settings`, without methods that could not be evaluated."""
+    """Return the best parameters as settings for `dlfh bench --settings`, except of methods that were not evaluated."""
     evaluated = [(search, trials[0].candidate) for search, trials in results if len(trials[0].scores)]
     if not evaluated:
         raise InputError(f"no candidate could be evaluated: {results[0][1][0].note}")
