@@ -61,6 +61,12 @@ class Bar:
             advance()
 
 
+def track(items: Collection[Item], description: str) -> Iterator[Item]:
+    """Yield the items and show progress."""
+    with progress(True) as bar:
+        yield from bar.track(items, description)
+
+
 @contextmanager
 def progress(show: bool) -> Iterator[Bar]:
     """Show progress on standard error while the block runs, if ``show`` is true.

@@ -147,14 +147,18 @@ def _moved(item: Item, source: Collection, target: Collection) -> Metadata | Non
 
 @dataclass(frozen=True)
 class SyncResult:
-    """The changes that `Collection.sync` made, or would make: ids, and the number of all other items."""
+    """The changes that `Collection.sync` made, or would make: ids, and the number of all other items.
+
+    described: By modality, the number of texts, images and vectors whose features were computed.
+    problems: Skipped items and values.
+    """
 
     added: list[str]
     updated: list[str]
     removed: list[str]
     n_unchanged: int
-    described: dict[str, int]  # by modality, the number of texts, images and vectors whose features were computed
-    problems: list[Problem]  # skipped items and values
+    described: dict[str, int]
+    problems: list[Problem]
 
     @property
     def changed(self) -> bool:

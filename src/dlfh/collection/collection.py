@@ -43,13 +43,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BuildResult:
-    """The collection that `Collection.build` created, open for reading, with measurements."""
+    """The collection that `Collection.build` created, open for reading, with measurements.
+
+    n_trained: Number of items that the encoder was trained on.
+    n_incomplete: Number of those that lack a modality or labels.
+    problems: Skipped items and values.
+    evaluation: Measured with held-out items; empty if none were held out.
+    """
 
     collection: Collection
-    n_trained: int  # items that the encoder was trained on
-    n_incomplete: int  # those that lack a modality or labels
-    problems: list[Problem]  # skipped items and values
-    evaluation: EvaluationReport  # measured with held-out items; empty if none were held out
+    n_trained: int
+    n_incomplete: int
+    problems: list[Problem]
+    evaluation: EvaluationReport
 
 
 class Collection:

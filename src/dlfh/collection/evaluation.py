@@ -43,19 +43,26 @@ class RetrievalQuality:
     """Retrieval quality of one direction, from a query modality to a database modality.
 
     MAP is the mean average precision over the whole database; ties are in database order.
+
+    codes: "learned", "hashed", or the share of the items' codes that is learned.
+    chance: Share of relevant items, which is the expected MAP of a random ranking.
+    hamming, asymmetric: MAP of each ranking by codes.
+    any: MAP by the probability of sharing a label, from one modality of the items; 0 if the model has none.
+    ndcg: nDCG@10 of the asymmetric ranking, graded by the number of shared labels.
+    exact: Share of the first five items that have exactly the query's labels, by the asymmetric ranking.
     """
 
     query: str
     database: str
     n_queries: int
     n_items: int
-    codes: str  # "learned", "hashed", or the share of the items' codes that is learned
-    chance: float  # share of relevant items, which is the expected MAP of a random ranking
-    hamming: float  # MAP of each ranking by codes
+    codes: str
+    chance: float
+    hamming: float
     asymmetric: float
-    any: float  # MAP by the probability of sharing a label, from one modality of the items; 0 if the model has none
-    ndcg: float  # nDCG@10 of the asymmetric ranking, graded by the number of shared labels
-    exact: float  # share of the first five items that have exactly the query's labels, by the asymmetric ranking
+    any: float
+    ndcg: float
+    exact: float
 
 
 _Row = TypeVar("_Row", RetrievalQuality, CalibrationReport)

@@ -44,14 +44,22 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True)
 class Understanding:
-    """How a text query was understood."""
+    """How a text query was understood.
 
-    text: str  # the rewritten query, without the excluded words
-    corrected: dict[str, str] = field(default_factory=dict)  # words with a typing error, and their replacements
-    alternatives: dict[str, tuple[str, ...]] = field(default_factory=dict)  # unknown words, and equally similar ones
-    synonyms: dict[str, str] = field(default_factory=dict)  # words, and the synonyms that replace them
-    excluded: tuple[str, ...] = ()  # excluded words and labels
-    unknown: tuple[str, ...] = ()  # words that do not occur in the collection
+    text: The rewritten query, without the excluded words.
+    corrected: Words with a typing error, and their replacements.
+    alternatives: Unknown words, and equally similar ones.
+    synonyms: Words, and the synonyms that replace them.
+    excluded: Excluded words and labels.
+    unknown: Words that do not occur in the collection.
+    """
+
+    text: str
+    corrected: dict[str, str] = field(default_factory=dict)
+    alternatives: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    synonyms: dict[str, str] = field(default_factory=dict)
+    excluded: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     def sentences(self) -> Iterator[str]:
         """Yield notes for the user, in sentences without a full stop."""

@@ -24,7 +24,7 @@ import scipy.sparse as sp
 
 from dlfh._arrays import Array
 from dlfh._limits import check_limit
-from dlfh._progress import progress
+from dlfh._progress import track
 from dlfh._validation import check_choice, check_flag, check_integer, is_integer
 from dlfh.errors import InputError
 from dlfh.features.base import Arrays, Featurizer, PartialFeatures, read_each
@@ -166,9 +166,8 @@ class BagOfWords(Featurizer):
         texts, _, _ = read_each(items, check_text, strict)
         analyse = self._analyser()
         n_texts: Counter[str] = Counter()
-        with progress(self.verbose) as bar:
-            for text in bar.track(texts, "vocabulary"):
-                n_texts.update(set(analyse(text)))
+        for text in track(texts, "vocabulary") if self.verbose else texts:
+            n_texts.update(set(analyse(text)))
         if not n_texts:
             raise InputError(f"the {len(texts)} texts contain no words")
         terms = sorted(n_texts)
@@ -183,8 +182,7 @@ class BagOfWords(Featurizer):
 
     def _transform(self, items: Any, strict: bool) -> PartialFeatures:
         texts, rows, problems = read_each(items, check_text, strict)
-        with progress(self.verbose) as bar:
-            counts = self._counts(bar.track(texts, "text features"))
+        counts = self._counts(track(texts, "text features") if self.verbose else texts)
         if self.weighting == "binary":
             counts.data[:] = 1
         elif self.weighting == "tfidf":

@@ -7,6 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -85,18 +86,21 @@ class CrossModalHasher(Registered, Parameterized, ABC):
 
     #: Whether the blocks of all modalities are read together, so that they must be split at the same rows.
     _reads_together: ClassVar[bool] = True
-    #: None for a method, or a fitted model, that has no label probabilities.
-    _label_model: LabelModel | PendingLabels | None = None
+    #: Calibrates the label probabilities of a fitted model; None if it has none, or has them already.
+    _pending_labels: PendingLabels | None = None
 
     #: Further fitted attributes that are saved, all of them arrays.
     _saved_arrays: ClassVar[tuple[str, ...]] = ()
 
-    @property
+    @cached_property
     def label_model_(self) -> LabelModel | None:
         """Label probabilities, calibrated when they are first used; None if there are none."""
-        if callable(self._label_model):
-            self._label_model = self._label_model()
-        return self._label_model
+        pending, self._pending_labels = self._pending_labels, None
+        return None if pending is None else pending()
+
+    def _calibrate_later(self, labels: PendingLabels) -> None:
+        vars(self).pop("label_model_", None)
+        self._pending_labels = labels
 
     def fit(self, modalities: Any, labels: Any = None) -> Self:
         """Learn codes and hash functions from paired modalities.
@@ -575,10 +579,10 @@ class CrossModalHasher(Registered, Parameterized, ABC):
                 raise ValueError(f"its array {name!r} has the wrong type or shape: {array.dtype}, {array.shape}")
             setattr(self, name, array)
         self._check_consistency()
-        self._label_model, about = None, config["probabilities"]
+        self.label_model_, about = None, config["probabilities"]
         if about is not None:
             parts = with_prefix(arrays, "probabilities/")
-            self._label_model = LabelModel.from_parts(about, parts, self.n_features_, self.n_bits)
+            self.label_model_ = LabelModel.from_parts(about, parts, self.n_features_, self.n_bits)
 
     def _fits(self, name: str, array: Array) -> bool:
         """Return whether a saved array is valid; hash functions and numbers of features are restored before."""

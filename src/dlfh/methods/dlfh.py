@@ -253,7 +253,8 @@ class DLFH(Method):
                 functions, _, sums = add_points(functions, used, {}, features, labelled, context)
         self.hash_functions_, self.codes_, self.chosen_, self.sums_ = functions, codes, context.chosen, sums
         self.objective_, self.flips_ = np.array(learned.objective), np.array(learned.flips, np.int64)
-        self.label_codes_, self._label_model = label_codes, label_model
+        self.label_codes_ = label_codes
+        self._calibrate_later(label_model)
 
     def _fit_incomplete(
         self, features: dict[str, Blocks], labels: Any, present: Any, labelled: Any, similarity: Any
@@ -289,7 +290,8 @@ class DLFH(Method):
             functions, codes, label_model = data.learn_functions(learned, learners, context, int(self.self_training))
         self.hash_functions_, self.codes_, self.chosen_, self.sums_ = functions, codes, context.chosen, {}
         self.objective_, self.flips_ = np.array(learned.objective), np.array(learned.flips, np.int64)
-        self.label_codes_, self._label_model = label_codes, label_model
+        self.label_codes_ = label_codes
+        self._calibrate_later(label_model)
 
     def codes_of_labels(self, labels: Any) -> tuple[dict[str, Codes], Mask]:
         """Return the learned codes of points with given labels, including new points and label sets.
@@ -415,7 +417,7 @@ class DLFH(Method):
         shares = {name: moments.target_mean[n_bits:] for name, moments in sums.items()}
         label_model = self.label_model_ and self.label_model_.grown(grown.sets.names, scores, shares)
         self.hash_functions_, self.sums_, self.chosen_, self.label_codes_ = functions, sums, chosen, grown
-        self._label_model = label_model
+        self.label_model_ = label_model
         self.codes_ = {name: np.concatenate([self.codes_[name], codes[name][row_of_point]]) for name in names}
 
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -140,7 +140,7 @@ class LFH(Method):
                 name: fits.fit(learner, in_one_block(matrix, name), known, name)
                 for name, matrix in bar.track(features.items(), "hash functions")
             }
-            self._label_model = fits.model(tuple(features))
+            self._calibrate_later(fits.model(tuple(features)))
         self.codes_ = {name: codes.copy() for name in features}
 
     def _ascend(self, factors: Factors, rng: np.random.Generator, bar: Bar) -> None:

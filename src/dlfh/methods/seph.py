@@ -113,7 +113,7 @@ class SePH(Method):
                 name: fits.fit(learner, in_one_block(matrix, name), targets, name)
                 for name, matrix in bar.track(features.items(), "hash functions")
             }
-            self._label_model = fits.model(tuple(features))
+            self._calibrate_later(fits.model(tuple(features)))
         self.codes_ = dict.fromkeys(features, codes[rows.row_of_point])
 
     def _unify(self, features: dict[str, Features]) -> Array:

@@ -202,15 +202,22 @@ class CalibrationReport:
 
     The expected calibration error is the mean absolute difference between the predicted probability and the share of
     relevant pairs, over bins of equal width.
+
+    query: Modality of the queries.
+    codes: Kind of the items' codes.
+    n_pairs: Number of pairs of a query and an item.
+    first_ten: The expected calibration error of the first ten items of each query, which people read.
+    brier: Brier score: mean squared difference between probability and relevance.
+    share: Share of relevant pairs; predicting it for every pair has a Brier score of share * (1 - share).
     """
 
-    query: str  # modality of the queries
-    codes: str  # kind of the items' codes
-    n_pairs: int  # pairs of a query and an item
+    query: str
+    codes: str
+    n_pairs: int
     calibration_error: float
-    first_ten: float  # the same for the first ten items of each query alone, which people read
-    brier: float  # Brier score: mean squared difference between probability and relevance
-    share: float  # of relevant pairs; predicting it for every pair has a Brier score of share * (1 - share)
+    first_ten: float
+    brier: float
+    share: float
 
     @classmethod
     def from_results(
