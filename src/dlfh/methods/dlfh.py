@@ -47,7 +47,8 @@ class DLFH(Method):
     scale : float, default 8
         The paper's lambda: how sharply the probability of similarity depends on Hamming distance.
     max_iter : int, optional
-        Maximum number of iterations T. (The paper: 30.) Default: 10 for exact steps with sampled columns, else 100.
+        Maximum number of iterations T. (The paper: 30.) By default 10 for exact steps with sampled columns, which
+        gain nothing from more, and 100 otherwise.
     sample_size : int, optional
         Number m of points sampled for each update by the stochastic solver. (The paper: ``n_bits``.) By default
         ``16 * n_bits``; with ``step="bound"`` the number of distinct label sets, but at least ``n_bits / 2`` and at
