@@ -63,9 +63,11 @@ screenshots: $(READY)  ## Take screenshots of the page for the docs (needs Chrom
 	test -d demo-output/collection || $(RUN) examples/demo.py
 	$(RUN) -m tests.service.screenshots
 
-# Each process with one BLAS thread: two processes of two threads each would wait for each other.
+# Each process with one BLAS thread: processes of several threads each would wait for each other. One process more than
+# there are cores, because many tests wait for a server, a browser or a child process.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 test: $(READY)  ## Run the tests
-	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n $(WORKERS) --dist worksteal
 
 # Old packages meet new ones of their own dependencies, which may call them deprecated.
 LOWEST_TESTS ?= tests/features/test_images.py tests/datasets tests/persistence tests/kernels tests/index/test_index.py \

@@ -255,7 +255,7 @@ def test_databases_return_distances_by_score_tables_but_do_not_rank_by_them(inde
     if index.address is None:
         assert index.search("image", tables, 1).distances == -scores.max()
         return
-    with pytest.raises(InputError, match="in memory or in a folder"):
+    with pytest.raises(InputError, match="does not support score tables"):
         index.search("image", tables)
 
 

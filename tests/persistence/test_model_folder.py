@@ -26,9 +26,9 @@ Split = tuple[Paired, Paired]
 @pytest.fixture(scope="module")
 def fitted(paired: Split) -> DLFH:
     train, _ = paired
-    return DLFH(20, random_state=3, max_iter=10, track_objective=True, hash_function="linear").fit(
-        train.modalities, train.labels
-    )
+    model = DLFH(20, random_state=3, max_iter=10, track_objective=True, hash_function="linear")
+    assert model.fit(train.modalities, train.labels).label_model_ is not None  # calibrated once for all tests
+    return model
 
 
 @pytest.fixture

@@ -102,7 +102,7 @@ def test_waiting_requests_take_little_memory(stripes_folder: Path, photos: Path,
     body = b'{"queries": [' + b",".join([b'{"modality": "text", "vector": [' + b"1," * 65_000 + b"1]}"] * 7) + b"]}"
     with serving(stripes_folder, tmp_path / "log", pictures=photos) as running, contextlib.ExitStack() as connections:
         before, slowest = memory_of(running.process.pid), 0.0
-        opened = [connections.enter_context(socket.create_connection(address(running))) for _ in range(44)]
+        opened = [connections.enter_context(socket.create_connection(address(running))) for _ in range(28)]
         for number, connection in enumerate(opened):  # the first ones keep the workers busy, and the others waiting
             connection.sendall(search_request(slow_search() if number < 4 else body))
         for _ in range(3):

@@ -8,7 +8,7 @@ from tests.service.soak import run
 
 
 def test_a_service_in_use_neither_leaks_nor_errs(tmp_path: Path) -> None:
-    report = run(tmp_path, seconds=4)
+    report = run(tmp_path, seconds=2)
     assert not report.findings, report.findings[:5]
     assert report.requests["200"] > 10
     assert report.compared > 0

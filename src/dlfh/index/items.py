@@ -50,6 +50,7 @@ class Hits:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from dlfh.index import Index
     >>> index = Index(n_bits=8, modalities=["image"])
     >>> index.add(["a", "b"], {"image": np.array([[7], [0]], np.uint8)})
