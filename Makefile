@@ -63,11 +63,13 @@ screenshots: $(READY)  ## Take screenshots of the page for the docs (needs Chrom
 	test -d demo-output/collection || $(RUN) examples/demo.py
 	$(RUN) -m tests.service.screenshots
 
-# Each process with one BLAS thread: processes of several threads each would wait for each other. One process more than
-# there are cores, because many tests wait for a server, a browser or a child process.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
+# Each process with one BLAS thread: two processes of two threads each would wait for each other.
 test: $(READY)  ## Run the tests
-	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n $(WORKERS) --dist worksteal
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal
+
+.PHONY: test-docs
+test-docs: $(READY)  ## Run the snippets of README and docs, and the demo
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal -m docs tests/test_docs.py
 
 # Old packages meet new ones of their own dependencies, which may call them deprecated.
 LOWEST_TESTS ?= tests/features/test_images.py tests/datasets tests/persistence tests/kernels tests/index/test_index.py \
@@ -75,7 +77,7 @@ LOWEST_TESTS ?= tests/features/test_images.py tests/datasets tests/persistence t
 	tests/service/test_app.py tests/service/test_server.py tests/client
 .PHONY: test-lowest
 test-lowest: $(LOWEST_READY)  ## Test with the lowest versions that pyproject.toml allows: what touches each dependency
-	OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR=$(LOWEST_VENV)/numba $(LOWEST_VENV)/bin/python -m pytest -n auto --dist worksteal -W ignore::DeprecationWarning $(LOWEST_TESTS)
+	OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR=$(LOWEST_VENV)/numba $(LOWEST_VENV)/bin/python -m pytest -n auto --dist worksteal -W ignore::DeprecationWarning -m "milvus or not milvus" $(LOWEST_TESTS)
 
 test-data: $(READY)  ## Run the tests that need real data: make test-data DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m pytest -m data
@@ -188,7 +190,7 @@ bench-engines: $(READY)  ## Compare database engines on a million codes; writes 
 
 EFFORT ?= 20
 test-engines: $(READY)  ## Test every engine with long random sequences of operations and killed servers: make test-engines EFFORT=100
-	DLFH_EFFORT=$(EFFORT) $(RUN) -m pytest -m "faults or not faults" tests/index/test_engines.py tests/index/test_engine_faults.py tests/index/test_engine_disks.py
+	DLFH_EFFORT=$(EFFORT) $(RUN) -m pytest -m "faults or milvus or not faults" tests/collection/test_shortlist.py tests/index/test_engines.py tests/index/test_engine_faults.py tests/index/test_engine_disks.py
 
 study: $(READY)  ## Measure the defaults: make study DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.defaults_study --write benchmarks/defaults_before.md
@@ -288,6 +290,10 @@ compare: $(READY)  ## Compare all methods, as published and tuned: make compare 
 	$(DLFH) bench rank docs/results/wiki-tuned docs/results/icons-tuned docs/results/iapr-tc12-tuned -o docs/results/rank-tuned
 	$(DLFH) bench rank docs/results/wiki-published docs/results/icons-published docs/results/iapr-tc12-published -o docs/results/rank-published
 	$(RUN) -m benchmarks.results_summary --write
+
+.PHONY: test-torch
+test-torch: $(TORCH_READY)  ## Test all that uses PyTorch: deep, clip and cnn
+	$(TORCH_RUN) -m pytest -n auto tests/hashing/test_deep.py tests/features/test_clip.py tests/features/test_efficientnet.py
 
 deep: $(TORCH_READY)  ## Test the deep hash functions, with PyTorch (TORCH=torch==2.13.0 selects a version)
 	$(TORCH_RUN) -m pytest tests/hashing/test_deep.py

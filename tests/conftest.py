@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from PIL import Image
 from dlfh.datasets import Items, Paired, make_paired, read_items
 from tests.index.engines import Databases
 
+gc.set_threshold(100_000, 50, 100)  # thousands of collected tests make full collections slow
 os.environ.setdefault("DLFH_CACHE", "off")  # tests must not touch the user's cache
 
 #: `make nightly` tries more examples, and other ones each time.
@@ -26,12 +28,14 @@ settings.load_profile("default")
 
 SKIPPED_BY_DEFAULT = {
     "cluster": "starts a Dask cluster of processes: make test-cluster",
+    "docs": "runs the snippets of the docs: make test-docs",
     "data": "needs data that is not part of the project: make test-data DLFH_DATA=...",
     "faults": "kills database servers: make test-engines",
     "fuzz": "takes minutes: make fuzz N=2000",
     "site": "builds the documentation site: make test-site",
     "notebooks": "takes minutes: make test-notebooks",
     "package": "builds and installs the package: make test-package",
+    "milvus": "tests the embedded Milvus: make test-engines",
     "kill": "takes minutes: pytest -m kill (DLFH_KILLS=1000)",
 }
 

@@ -47,6 +47,7 @@ def snippets(document: Path) -> list[str]:
     return [text for kind, text in blocks(document) if kind == "python"]
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize("document", [d for d in DOCUMENTS[1:] if blocks(d)], ids=lambda d: d.name)
 def test_snippets_run(
     document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -67,6 +68,7 @@ def test_the_readme_and_the_guide_have_snippets() -> None:
     assert len(snippets(ROOT / "docs" / "guide.md")) >= 7
 
 
+@pytest.mark.docs
 def test_the_readme_snippet_is_short_and_reaches_its_quality(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -182,6 +184,7 @@ def test_the_version_is_in_the_changelog_and_the_citation() -> None:
     assert f"\nversion: {dlfh.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
+@pytest.mark.docs
 def test_the_demo_runs_and_beats_cca_itq(tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, ROOT / "examples" / "demo.py", "--every", "4", "--output", tmp_path],

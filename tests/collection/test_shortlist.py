@@ -15,7 +15,7 @@ from dlfh.collection import ranking as module
 from dlfh.collection.item_codes import columnar
 from dlfh.datasets import Items
 from dlfh.features import BagOfWords
-from tests.index.engines import Databases
+from tests.index.engines import DATABASES, Databases
 
 WORDS = {
     "car": "red fast wheel road engine",
@@ -47,7 +47,7 @@ def copied(folder: Path, engine: str, tmp_path: Path, databases: Databases) -> C
         return source.copy(tmp_path / "copy", address=databases.place(engine))
 
 
-@pytest.mark.parametrize("engine", ["duckdb", "postgresql", "milvus"])
+@pytest.mark.parametrize("engine", DATABASES)
 def test_results_of_a_small_collection_equal_those_of_a_local_one(
     engine: str, folder: Path, tmp_path: Path, databases: Databases
 ) -> None:
@@ -76,7 +76,7 @@ def test_results_of_a_small_collection_equal_those_of_a_local_one(
         assert [item.id for item in there] == [item.id for item in local]
 
 
-@pytest.mark.parametrize("engine", ["duckdb", "postgresql", "milvus"])
+@pytest.mark.parametrize("engine", DATABASES)
 def test_filters_apply_before_a_shortlist_is_cut(
     engine: str, folder: Path, tmp_path: Path, databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:

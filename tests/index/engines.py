@@ -11,12 +11,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
 from dlfh.index import Index
 
-ENGINES = ("memory", "folder", "duckdb", "postgresql", "milvus")
+DATABASES: list[Any] = ["duckdb", "postgresql", pytest.param("milvus", marks=pytest.mark.milvus)]
+ENGINES = ["memory", "folder", *DATABASES]
 
 
 class Databases:

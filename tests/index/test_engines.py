@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 from dlfh import InputError, StorageError
 from dlfh.codes import random_codes
 from dlfh.index import Index
-from tests.index.engines import ENGINES, Databases
+from tests.index.engines import DATABASES, ENGINES, Databases
 from tests.index.plain_index import MODALITIES, PlainIndex, PlainItem, as_arguments, assert_same
 from tests.index.plain_where import FILTERS, METADATA, matches
 
@@ -226,7 +226,7 @@ def test_codes_of_any_length_are_stored_and_found(engine: str, n_bits: int, data
         assert [{*names} for names in found.ids] == [{*ids}] * 5
 
 
-@pytest.mark.parametrize("engine", [name for name in ENGINES if name not in ("memory", "folder")])
+@pytest.mark.parametrize("engine", DATABASES)
 def test_an_index_can_be_reopened(engine: str, databases: Databases) -> None:
     address = databases.place(engine)
     with pytest.raises(StorageError, match="there is no index at"):
