@@ -128,7 +128,7 @@ class ParquetBlocks(Blocks):
             self.stream = stream
         return found
 
-    def __getstate__(self) -> dict[str, Any]:  # of a copy or of a worker, which opens a stream of its own
+    def __getstate__(self) -> dict[str, Any]:  # a copy, or a worker process, opens its own stream
         return self.__dict__ | {"stream": None}
 
 

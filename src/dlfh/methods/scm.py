@@ -38,8 +38,8 @@ class SCM(Method):
     Like the authors' code, the sequential variant ends when a bit explains more than its predecessor; the remaining
     bits are canonical directions of the pairs, learned without labels, the strongest last. The orthogonal variant has
     at most min(dx, dy, labels) informative bits. Bits without a direction are constant; the authors' code fills them
-    with noise. The method is deterministic. Data in blocks is read once, and once
-    more per sequential bit, so prefer the orthogonal variant there.
+    with noise. The method is deterministic. Data in blocks is read once, and once more per sequential bit, so prefer
+    the orthogonal variant there.
     """
 
     kind = "SCM"
