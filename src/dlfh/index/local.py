@@ -57,6 +57,10 @@ class Snapshot(Reader):
     def __len__(self) -> int:
         return int(self.starts[-1])
 
+    @cached_property
+    def _is_compact(self) -> bool:
+        return len(self.parts) == 1 and self.parts[0].live is None
+
     def _locate(self, positions: Integers) -> Iterator[tuple[Segment, Integers]]:
         """Yield the segment and rows of each run of positions in the same segment."""
         start = 0
@@ -79,7 +83,7 @@ class Snapshot(Reader):
         return self.ids_at(self.positions())
 
     def ids_at(self, places: Integers) -> list[str]:
-        if len(self.parts) == 1 and self.parts[0].live is None:  # a compact index
+        if self._is_compact:
             ids = self.parts[0].segment.ids
             return [ids[row].decode() for row in places.tolist()]
         part_of = np.searchsorted(self.starts, places, side="right") - 1
@@ -106,6 +110,8 @@ class Snapshot(Reader):
         return found
 
     def find(self, ids: Strings) -> Integers:
+        if self._is_compact:  # positions are rows
+            return self.parts[0].segment.find(ids)
         positions = np.full(len(ids), -1)
         for part, start, rows in zip(self.parts, self.starts, self.find_rows(ids), strict=False):
             places = rows if part.live is None else np.searchsorted(part.live, rows)

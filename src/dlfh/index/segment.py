@@ -143,14 +143,14 @@ class Segment:
         columns = list(zip(modalities, self.codes, (place.tolist() for place in places), strict=True))
         states = self.states[:, rows].T.tolist()
         for i, row in enumerate(rows.tolist()):
-            codes, named, metadata = {}, {}, None
+            identifier, codes, named, metadata = self.ids[row], {}, {}, None
             for (name, values, place), state in zip(columns, states[i], strict=True):
                 named[name] = STATES[state]
                 if state != ABSENT:
                     codes[name] = values[place[i]].copy()
             if self.checksums is not None:
-                metadata = _parse_metadata(self.ids[row], self.metadata[row], self.checksums.item(row))
-            yield Item(self.ids[row].decode(), metadata, codes, named)
+                metadata = _parse_metadata(identifier, self.metadata[row], self.checksums.item(row))
+            yield Item(identifier.decode(), metadata, codes, named)
 
     def all_metadata(self) -> Iterable[dict[str, Any] | None]:
         if self.checksums is None:
