@@ -566,7 +566,7 @@ def test_every_command_that_writes_a_file_has_overwrite() -> None:
     writing = {}
     for path, command in commands(typer.main.get_command(make_app())):
         options = {option for parameter in command.params for option in parameter.opts}
-        files = options & {"--output", "--problems", "--write"}
+        files = options & {"--output", "--problems"}
         if files and path != ("copy",):  # which makes a folder, and refuses one that exists
             writing[" ".join(path)] = files
             assert "--overwrite" in options, path
@@ -575,7 +575,7 @@ def test_every_command_that_writes_a_file_has_overwrite() -> None:
         "fit": {"--output", "--problems"},
         "encode": {"--output", "--problems"},
         "search": {"--output"},
-        "suggest": {"--write"},
+        "suggest": {"--output"},
         "add": {"--problems"},
         "sync": {"--problems"},
         "export": {"--output"},

@@ -23,7 +23,7 @@ def test_suggestions_are_printed_and_written(shop: Path, tmp_path: Path, capsys:
     assert main(["suggest", str(shop), "--precision", "0.6", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == found.to_dict()
     for name in ("tags.csv", "tags.json", "tags.parquet"):
-        assert main(["suggest", str(shop), "--precision", "0.6", "--write", str(tmp_path / name)]) == 0
+        assert main(["suggest", str(shop), "--precision", "0.6", "--output", str(tmp_path / name)]) == 0
         assert capsys.readouterr().out.strip() == found.summary
     rows = [*csv.DictReader((tmp_path / "tags.csv").read_text(encoding="utf-8").splitlines())]
     assert [row["label"] for row in rows] == ["level"]
@@ -35,8 +35,8 @@ def test_suggestions_are_printed_and_written(shop: Path, tmp_path: Path, capsys:
     ("options", "message"),
     [
         (["--precision", "1"], "precision must be a number greater than 0 and less than 1"),
-        (["--write", "tags.txt"], "its name must end in .csv, .json or .parquet"),
-        (["--write", "no-such-folder/tags.csv"], "no-such-folder does not exist"),
+        (["--output", "tags.txt"], "its name must end in .csv, .json or .parquet"),
+        (["--output", "no-such-folder/tags.csv"], "no-such-folder does not exist"),
         (["--ids", "nope"], "'nope'"),
     ],
 )
@@ -49,6 +49,6 @@ def test_mistakes_are_one_sentence(
 
 def test_existing_files_are_kept(shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "tags.csv").write_text("mine")
-    assert main(["suggest", str(shop), "--write", str(tmp_path / "tags.csv")]) == 2
+    assert main(["suggest", str(shop), "--output", str(tmp_path / "tags.csv")]) == 2
     assert "it exists; use --overwrite" in capsys.readouterr().err
     assert (tmp_path / "tags.csv").read_text() == "mine"

@@ -79,7 +79,7 @@ class BenchOptions(RunOptions):
     )
     methods: str | None = option("Methods, comma-separated; your own as module:Class.", show_default="all")
     codes: list[str] | None = option(
-        "Codes computed elsewhere, as a row of the tables: NAME=FOLDER; repeatable.", show_default="none"
+        "Folder of codes computed elsewhere, and their name in tables; repeatable.", metavar="NAME=FOLDER"
     )
     bits: str | None = option("Code lengths, comma-separated.", show_default="16,32,64")
     seeds: int | None = option("Number of runs, each with its own seed.", show_default="5")
@@ -92,7 +92,7 @@ class BenchOptions(RunOptions):
     )
     retry_failed: bool = _run_option("Repeat computations that failed.", default=False)
     print_settings: bool = option("Print the settings as TOML and exit.", default=False)
-    check: Path | None = _splits("Published splits to compare with.")
+    check: Path | None = _splits("File of published splits to compare with.")
     overwrite: bool = _splits("Replace an existing output file.", default=False)
 
 

@@ -88,7 +88,7 @@ class TrainingOptions:
     )
     bits: int | None = _training("Code length in bits.", "--bits", "-b", show_default="128, or 64 with --fast")
     set: list[str] | None = _training(
-        "Parameter of the method, as NAME=VALUE (for example hash_function=kernel); repeatable."
+        "Parameter of the method, for example hash_function=kernel; repeatable.", metavar="NAME=VALUE"
     )
     image_features: str | None = _training(
         "gist, hog, thumbnail, combined (these three together), cnn (requires dlfh\\[cnn]) or clip:FOLDER. auto "

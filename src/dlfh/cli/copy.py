@@ -18,7 +18,7 @@ def copy(
     """Copy a collection to a new folder, optionally storing its items in a database.
 
     With --items, the new folder holds the model and the database address. To open it, set the environment variable
-    DLFH_ENGINES to this address. Passwords are never stored: include them in DLFH_ENGINES, or use .pgpass, say.
+    DLFH_ENGINES to this address. Passwords are never stored: include them in DLFH_ENGINES, or use .pgpass.
 
     [b]Examples[/b]
     $ dlfh copy shop/ -o shop-in-postgres/ --items postgresql://localhost/shop

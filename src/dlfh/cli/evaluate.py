@@ -43,7 +43,7 @@ class CodeOptions:
 
     query_labels: str | None = _codes("Labels of the queries: FILE or FILE:NAME.")
     database_labels: str | None = _codes("Labels of the database, in its order.")
-    measure: list[str] | None = _codes("Measure, such as AP@50 or nDCG@10; repeatable.", show_default="AP")
+    measure: list[str] | None = _codes("Such as AP@50 or nDCG@10; repeatable.", show_default="AP", metavar="MEASURE")
     ties: str = _codes(
         "Ranking of ties: order (as in the database) or expected (mean over all orders).", default="order"
     )
@@ -57,24 +57,24 @@ def evaluate(
     database: Path = argument("Folder of a collection or a model; or codes in a file: FILE or FILE:NAME.", "DATABASE"),
     items: QueryItems,
     codes: CodeOptions,
-    queries: int | None = option("For a model: number of items to use as queries for the others."),
+    queries: int | None = option("For a model: number of items to use as queries; the others are the database."),
     seed: int = option("Random seed for choosing the queries.", default=0),
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Measure retrieval quality: items that share a label with a query are relevant to it.
 
-    With a collection, the given items are used as queries. With a model, --queries of the items are used as queries for
-    the others, and the hash functions encode all of them. The report has mean average precision (MAP) by Hamming
-    and asymmetric ranking and, for the latter, nDCG@10 and "exact": the share of the first five results that have
-    exactly the query's labels.
+    With a collection, the given items are used as queries. With a model, --queries is the number of items to use as
+    queries; the others are the database, and the hash functions encode all of them. The report has mean average
+    precision (MAP) by Hamming and asymmetric ranking and, for the latter, nDCG@10 and "exact": the share of the first
+    five results that have exactly the query's labels.
 
     For codes in files, DATABASE and QUERIES are files, and --query-labels and --database-labels are required. Files are
     .npy, .npz, .mat, .h5, .safetensors, .zarr or .parquet, or folders of Parquet files as written by `dlfh encode`;
-    NAME is a variable or column. Codes are packed bits (uint8), 0 and 1, -1 and +1, or booleans; queries may also be
-    real values, for asymmetric ranking. Packed codes in .npy, .h5, .mat (MATLAB 7.3), .zarr or .parquet need not fit in
-    memory. Labels are rows of 0 and 1, or class ids. Measures are AP (its mean is MAP), P, R, nDCG, PR and PRH, with a
-    cut-off as in AP@50 and options as in 'P(match="all")@5'. A query without relevant items counts as 0.
+    FILE:NAME selects a variable or column. Codes are packed bits (uint8), 0 and 1, -1 and +1, or booleans; queries may
+    also be real values, for asymmetric ranking. Packed codes in .npy, .h5, .mat (MATLAB 7.3), .zarr or .parquet need
+    not fit in memory. Labels are rows of 0 and 1, or class ids. Measures are AP (its mean is MAP), P, R, nDCG, PR and
+    PRH, with a cut-off as in AP@50 and options as in 'P(match="all")@5'. A query without relevant items counts as 0.
 
     [b]Examples[/b]
     $ dlfh evaluate shop/ test.csv --image file --text caption --labels tags
@@ -84,7 +84,7 @@ def evaluate(
     """
     if codes.query_labels is not None and codes.database_labels is not None:
         if items.source is None or items.names_columns():
-            raise InputError("for codes in files, pass DATABASE and QUERIES, without input data options")
+            raise InputError("to evaluate codes in files, pass DATABASE and QUERIES, and no options of input data")
         _evaluate_codes(str(database), str(items.source), codes, as_json)
         return
     check_unset(codes, (), "applies only to codes in files, which need --query-labels and --database-labels")

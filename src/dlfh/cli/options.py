@@ -26,7 +26,8 @@ _COMPARISON = re.compile(r"([^<>=!]+)(<=|>=|!=|=|<|>)([^<>=!].*|)", re.DOTALL)
 
 def option(help: str, *names: str, default: Any = None, panel: str | None = None, **settings: Any) -> Any:
     """Declare an option as the default of a parameter, or of a field of a group; ``...`` makes it required."""
-    return typer.Option(default, *names, help=help, rich_help_panel=panel, **settings)
+    flag = {"metavar": ""} if isinstance(default, bool) else {}  # recent versions of Typer show the type of a flag
+    return typer.Option(default, *names, help=help, rich_help_panel=panel, **flag | settings)
 
 
 def argument(help: str, metavar: str | None = None, default: Any = ...) -> Any:
@@ -34,10 +35,10 @@ def argument(help: str, metavar: str | None = None, default: Any = ...) -> Any:
     return typer.Argument(default, help=help, metavar=metavar)
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.", metavar="")]
 CollectionFolder = Annotated[Path, typer.Argument(help="Folder of a collection.", metavar="COLLECTION")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output files, but never inputs.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not report progress.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing outputs, but never inputs.", metavar="")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not report progress.", metavar="")]
 ItemsAt = Annotated[
     str | None,
     typer.Option(
@@ -62,10 +63,10 @@ class ItemOptions:
     )
     table: Path | None = _data("Table of items; image paths are relative to SOURCE or to the table.")
     id: str | None = _data("Column with item ids. Default: image path or row number.")
-    image: list[str] | None = _data("Column with image paths. For several columns, repeat NAME=COLUMN.")
-    text: list[str] | None = _data("Column with text. For several columns, repeat NAME=COLUMN.")
+    image: list[str] | None = _data("Column with image paths; if several, repeat NAME=COLUMN.", metavar="COLUMN")
+    text: list[str] | None = _data("Column with texts; if several, repeat NAME=COLUMN.", metavar="COLUMN")
     vectors: list[str] | None = _data(
-        "Vectors: NAME=VARIABLE of SOURCE, NAME=COLUMN, NAME=FILE or NAME=FILE:VARIABLE; repeatable."
+        "Vectors of modality NAME: variable of SOURCE, column, FILE or FILE:VARIABLE; repeatable.", metavar="NAME=..."
     )
     labels: str | None = _data("Column or variable with labels.")
     separator: str | None = _data("Separator between labels in a cell. Default: the most frequent of ; | , and tab.")
@@ -122,7 +123,7 @@ def _with_known_modalities(items: Items, known: Sequence[str]) -> Items:
     if unknown == {*items.modalities}:
         raise InputError(
             f"a folder of images has the modalities image and text, but the model has {', '.join(known)}: "
-            "name the columns of a --table"
+            "pass a --table and name its columns"
         )
     return replace(
         items,
@@ -202,7 +203,7 @@ def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def stored_in(address: str | None) -> str:
     """Return the part of a message that says in which database items are stored; empty if in none."""
-    return "" if address is None else f", stored in {address}: name this address in DLFH_ENGINES to open them"
+    return "" if address is None else f", stored in {address}: set DLFH_ENGINES to this address to open them"
 
 
 def load_encoder(path: Path, verbose: bool = False) -> Encoder:

@@ -32,11 +32,11 @@ _HELP = """\
 Type a text to search for it, or a command:
   :image FILE         search by an image
   :similar ID         find items similar to the item with this id
-  :query NAME=VALUE   query in the modality NAME
+  :query NAME=VALUE   search by a text, an image or a vector of the modality NAME
   :k N                number of items to return
   :modalities NAME    modality to search, or all; without NAME, the default
-  :match NAME         compare codes, words or both; without NAME, the default
-  :ranking NAME       rank by labels (all, any) or by codes (asymmetric, hamming)
+  :match NAME         match codes, words or both; without NAME, the default
+  :ranking NAME       rank by all or any labels of the query; `dlfh search --help` lists further rankings
   :details            show or hide codes and distances
   :quit               exit, as Ctrl-D does"""
 
@@ -101,18 +101,18 @@ def _shortened(text: str) -> str:
 
 
 def search(
-    collection: Path = argument("Folder of a collection."),
-    words: list[str] | None = argument("Text to search for. Without a query, a prompt opens.", default=None),
+    collection: Path = argument("Folder of a collection.", "COLLECTION"),
+    words: list[str] | None = argument("Text to search for. Without a query, a prompt opens.", "TEXT", None),
     image: Path | None = option("Search by an image file."),
     similar: str | None = option("Find items similar to the item with this id.", metavar="ID"),
     query: str | None = option(
-        "Query in the modality NAME: a text, an image file, or a vector as FILE or FILE:VARIABLE.", metavar="NAME=VALUE"
+        "Search by modality NAME: a text, an image file, or a vector as FILE or FILE:VARIABLE.", metavar="NAME=VALUE"
     ),
     k: int = option("Number of items to return.", "-k", default=10),
     modalities: list[str] | None = option(
-        "Modality to search, or all; repeat for several. Default: the best on held-out items."
+        "Modality to search, or all; repeat for several. Default: the best on held-out items.", metavar="NAME"
     ),
-    match: str | None = option("Compare codes, words or both. Default: the best on held-out items."),
+    match: str | None = option("Match codes, words or both. Default: the best on held-out items."),
     ranking: str | None = option("Rank by labels (all, any) or by codes (asymmetric, hamming).", panel="Advanced"),
     literal: bool = option("Search for the exact text: no spelling correction, synonyms or exclusions.", default=False),
     hashed_only: bool = option("Rank all items by hashed code, even labelled ones.", default=False, panel="Advanced"),
@@ -120,12 +120,12 @@ def search(
     radius: int | None = option(
         "Return all items within this Hamming distance, instead of the -k best.", panel="Advanced"
     ),
-    ids: list[str] | None = option("Search only the item with this id; repeat for several."),
+    ids: list[str] | None = option("Search only the item with this id; repeat for several.", metavar="ID"),
     where: list[str] | None = option(
-        "Filter by labels and columns: NAME=VALUE, 'price<20', or JSON; repeat to combine."
+        "Filter by labels and columns: brand=Acme, 'price<20' or JSON; all filters must match.", metavar="FILTER"
     ),
     output: Path | None = option(
-        "Draw the images found to this file (.png, .jpg), and write a web page (.html) beside it.", "--output", "-o"
+        "Write a picture of the results to this file (.png, .jpg), and a web page (.html) beside it.", "--output", "-o"
     ),
     overwrite: Overwrite = False,
     details: bool = option("Show codes and distances.", default=False),

@@ -13,12 +13,10 @@ from dlfh.cli.options import CollectionFolder, option
 
 def serve(
     collection: CollectionFolder,
-    host: str = option("Address to listen on; 0.0.0.0 accepts other machines.", default="127.0.0.1"),
+    host: str = option("Address to listen on; 0.0.0.0 accepts connections from other machines.", default="127.0.0.1"),
     port: int = option("Port to listen on; 0 picks a free one.", default=8000, min=0, max=65535),
-    allow_host: list[str] | None = option("Host name that clients may use, besides localhost; repeatable."),
-    pictures: list[Path] | None = option(
-        "Folder with pictures to show, besides the collection's own folder; repeatable.", file_okay=False
-    ),
+    allow_host: list[str] | None = option("Host name that clients may use; repeatable.", metavar="NAME"),
+    pictures: list[Path] | None = option("Folder of pictures to show; repeatable.", file_okay=False, metavar="FOLDER"),
     token_file: Path | None = option(
         "File with the token that requests must carry. Default: $DLFH_TOKEN, or no token."
     ),

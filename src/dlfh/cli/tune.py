@@ -44,7 +44,7 @@ class TuneOptions(RunOptions):
         show_default="printed; for vectors, tuned-METHOD.toml in the --cache folder",
     )
     grid: list[str] | None = option(
-        "Values to try: NAME=VALUE,...; repeatable.", "-g", "--grid", show_default="eight candidates per method"
+        "Values to try; repeatable.", "-g", "--grid", show_default="eight per method", metavar="NAME=VALUE,..."
     )
     bits: int | None = option("Code length.", show_default="128; for vectors 32")
     seeds: int | None = option("Runs per candidate, each with different validation points.", show_default="3")
@@ -52,7 +52,7 @@ class TuneOptions(RunOptions):
     validation_share: float | None = option("Share of the points to validate on.", show_default="1/3; for vectors 0.2")
     halving: str | None = option("Successive halving by max_iter, size or seeds, instead of a full grid.")
     size: int | None = option(
-        "Number of items to try candidates on; for vectors, number of training points.",
+        "Number of items to compare candidates on; for vectors, number of training points.",
         min=2,
         show_default="1200; for vectors all",
     )

@@ -105,7 +105,7 @@ def sync(
     watch: bool = option("Keep running and apply changes as they happen.", default=False),
     interval: float = option("Seconds between polls with --watch.", default=2.0),
     remove: bool = option(
-        "Whether to remove items that the source no longer has.", "--remove/--no-remove", default=True
+        "Remove items that are no longer in the source, or keep them.", "--remove/--no-remove", default=True
     ),
     max_removed: float = option("Maximum share of items to remove at once.", default=0.5),
     rehash: bool = option("Compare the content of every file, not just size and times.", default=False),
