@@ -267,7 +267,7 @@ def shortlists(n_items: int) -> str:
         local.close()
         there.close()
     lead = (
-        f"The share of the first {K} answers from a folder that a database also returns: "
+        f"The share of the first {K} results from a folder that a database also returns: "
         f"{n:,} icons, 64 bits, 60 other icons as queries, default options."
     )
     return f"{lead}\n\n" + table(["nearest codes per column", "text queries", "image queries"], rows)

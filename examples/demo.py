@@ -85,7 +85,7 @@ def main() -> None:
         console.print(f"\nA picture that finds texts: [b]{picture.stem}[/b] →")
         for item in collection.search("image", picture, k=4):
             console.print(f"  {item.metadata['text']}", highlight=False)
-    console.print(f"\nThe same on the command line, with a picture of the answers: {QUESTIONS[1]}")
+    console.print(f"\nThe same on the command line, with a picture of the results: {QUESTIONS[1]}")
     dlfh(
         [
             "search",

@@ -25,7 +25,7 @@ from dlfh.errors import InputError
 from dlfh.features import BagOfWords
 from dlfh.features.images import read_image
 
-TOO_LARGE = r"takes more than the limit of 0\.00195 GB of memory: set DLFH_MAX_BYTES to raise it$"
+TOO_LARGE = r"takes more than the limit of 0\.00195 GB of memory: set DLFH_MAX_BYTES to raise the limit$"
 
 
 def npz_bomb(file: Path) -> None:
@@ -234,7 +234,7 @@ def test_the_length_of_texts_is_limited(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("DLFH_MAX_CHARACTERS", "10")
     found = words.transform_readable(["a b", "a " * 10])
     assert found.problems == {
-        1: "text 1 has 20 characters, more than the limit of 10: set DLFH_MAX_CHARACTERS to raise it"
+        1: "text 1 has 20 characters, more than the limit of 10: set DLFH_MAX_CHARACTERS to raise the limit"
     }
 
 

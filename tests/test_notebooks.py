@@ -14,7 +14,7 @@ NOTEBOOKS = sorted((Path(__file__).parent.parent / "examples" / "notebooks").glo
 PRINTS = {
     "compare_methods": r"\bottomrule",
     "compress_embeddings": "64 bits, text to image",
-    "search_your_photos": "image asks for text: MAP",
+    "search_your_photos": "image queries, text items: MAP",
 }
 
 

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Compare methods for a paper
 #
-# From a MATLAB file to a LaTeX table: several methods, code lengths and seeds, the same splits for all, unseen items first. Here the
-# file is generated; put yours in its place.
+# This notebook goes from a MATLAB file to a LaTeX table that compares several methods, code lengths and seeds, with the same splits for
+# all methods. The file is generated here; replace it with yours.
 
 # %%
 from typing import Any
@@ -29,8 +29,9 @@ data = Paired({"image": arrays["I"], "text": arrays["T"]}, arrays["L"])
 # %% [markdown]
 # ## Measure
 #
-# Each seed draws 200 queries and 300 unseen items; a method learns from the rest. *Unseen* is what new items get; *learned* is what
-# most papers report. Both are the mean of the two directions, full ranking, ties in database order.
+# Each seed draws 200 queries and 300 unseen items; a method learns from the rest. *Unseen* is the
+# accuracy for new items; *learned* is what most papers report. Both are MAP over the full ranking, the mean of both directions, with ties in
+# database order.
 
 
 # %%
@@ -64,7 +65,7 @@ results = {
 # %% [markdown]
 # ## Write the table
 #
-# Mean and standard deviation over the seeds; the best of each column is bold.
+# Cells show the mean and standard deviation over the seeds; the best of each column is bold.
 
 # %%
 columns = [(n_bits, protocol) for n_bits in lengths for protocol in (0, 1)]
@@ -83,4 +84,5 @@ lines += [r"\bottomrule", r"\end{tabular}"]
 print("\n".join(lines))
 
 # %% [markdown]
-# `dlfh bench map my-data.mat` does the same for all methods, resumable and with a report; `dlfh cite DLFH SCM CCAITQ` prints whom to cite.
+# `dlfh bench map my-data.mat` does the same for all methods, writes a report and can be interrupted; `dlfh cite DLFH SCM CCAITQ` prints
+# the papers to cite.

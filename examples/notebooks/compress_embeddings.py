@@ -1,8 +1,8 @@
 # %% [markdown]
-# # Bring embeddings and compress them
+# # Compress embeddings
 #
-# You have vectors of a network, CLIP's for example: 512 numbers of 4 bytes for each image and text. Codes of 64 bits take 8 bytes,
-# 256 times less. What is lost? Here the vectors are generated: two noisy views of what an item is about.
+# Suppose that you have embeddings such as CLIP's, 512 numbers of 4 bytes for each image and text. Codes of 64 bits take 8 bytes, 256 times
+# less. How much accuracy does that cost? The vectors here are generated: two noisy views of the topic of an item.
 
 # %%
 import numpy as np
@@ -26,17 +26,17 @@ vectors = {"image": embedded(), "text": embedded()}
 train, queries, database = np.arange(1500), np.arange(1500, 1700), np.arange(1700, n)
 
 # %% [markdown]
-# ## Learn codes from those that have labels
+# ## Learn codes from labelled items
 
 # %%
 model = DLFH(n_bits=64, random_state=0).fit({name: each[train] for name, each in vectors.items()}, about[train])
 print("hash functions:", model.chosen_)
 
 # %% [markdown]
-# ## What is lost, and what is gained
+# ## Compare the accuracy
 #
-# The database has items that training never saw. These two embeddings share no space, so cosines compare images with images, and codes
-# are what lets a text ask for them. Codes may even do better: they were taught by labels what matters.
+# No item of the database was in the training set. The two embeddings have no common space, so cosines can only compare images with images,
+# while codes also let texts find images. Codes can even be more accurate, because they were learned from labels.
 
 # %%
 codes = model.encode("image", vectors["image"][database])
@@ -58,12 +58,12 @@ rows = [
     ("the same, asymmetric", codes.shape[1], mean_average_precision(real, codes, about[queries], about[database])),
 ]
 for name, size, score in rows:
-    print(f"{name:<24} {size:>5} bytes an item   MAP {score:.3f}")
+    print(f"{name:<24} {size:>5} bytes per item   MAP {score:.3f}")
 
 # %% [markdown]
 # ## Search
 #
-# An index in a folder survives crashes. `Index.create` takes the address of PostgreSQL, DuckDB or Milvus instead of a folder.
+# An index in a folder survives crashes. `Index.create` also takes the address of a PostgreSQL, DuckDB or Milvus database.
 
 # %%
 with Index.create("codes", n_bits=64, modalities=["image"]) as index:

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Search your photos
 #
-# A folder of pictures with some words and categories becomes a collection that answers texts and pictures. The icons of
-# `dlfh[icons]` stand for your photos; with your own, begin at the second step.
+# Build a collection from a folder of pictures with words and categories, and search it by texts and pictures. The icons of
+# `dlfh[icons]` take the place of your photos; to use your own, start at the second step.
 
 # %%
 from dlfh import Collection, Encoder
@@ -15,19 +15,19 @@ known.write("photos")  # pictures, and a table: name, file, words, categories
 later.write("more-photos")
 
 # %% [markdown]
-# ## Read what you have
+# ## Read the items
 #
-# The columns of the table say what is what. A broken picture or an empty text would be reported, and the rest goes on.
+# Name the columns of the table. Broken pictures and empty texts are reported and skipped.
 
 # %%
 items = read_items("photos/items.csv", id="name", image="file", text="words", labels="categories")
 print(len(items), "items; labels of the first:", known.labels[0])
 
 # %% [markdown]
-# ## Learn, and measure
+# ## Train and measure
 #
-# Two hundred items are kept from training, to say what to expect of new questions. MAP is 1 where all right answers come first;
-# chance is what a random order gets.
+# Two hundred items are held out of training, to estimate the quality for new queries. MAP is 1 if all relevant items are ranked first;
+# chance is the MAP of a random order.
 
 # %%
 encoder = Encoder(
@@ -35,10 +35,10 @@ encoder = Encoder(
 )
 built = Collection.build("shop", items, encoder, hold_out=200)
 for quality in built.evaluation.quality:
-    print(f"{quality.query} asks for {quality.database}: MAP {quality.hamming:.2f}, chance {quality.chance:.2f}")
+    print(f"{quality.query} queries, {quality.database} items: MAP {quality.hamming:.2f}, chance {quality.chance:.2f}")
 
 # %% [markdown]
-# ## Ask
+# ## Search
 
 # %%
 collection = built.collection
@@ -47,9 +47,9 @@ print(collection.search("image", "photos/dice.png" if "dice" in collection else 
 collection.close()
 
 # %% [markdown]
-# ## Items come and go
+# ## Add and remove items
 #
-# Nothing is trained again. New items that have labels get learned codes, others hashed ones.
+# The model is not retrained. New items with labels are ranked by their labels, other items by their content.
 
 # %%
 more = read_items("more-photos/items.csv", id="name", image="file", text="words", labels="categories")
@@ -57,8 +57,8 @@ with Collection.open("shop", writable=True) as opened:
     before = len(opened)
     opened.add(more)
     opened.remove([later.ids[0]])
-    print(before, "→", len(opened), "items; like the second new one:")
+    print(before, "→", len(opened), "items; similar to the second new item:")
     print(opened.similar(later.ids[1], k=5))
 
 # %% [markdown]
-# In a browser: `dlfh serve shop --pictures photos`. From a folder that changes: `dlfh sync shop photos --watch`.
+# `dlfh serve shop --pictures photos` opens a search page in the browser. `dlfh sync shop photos --watch` follows changes of a folder.

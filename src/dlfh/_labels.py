@@ -55,7 +55,7 @@ class LabelSets:
         return self.starts, self.labels
 
     def inverted_lists(self, sets: Integers | None = None) -> tuple[Integers, Labels]:
-        """Return which of ``sets``, by default all, have each label: starts and positions in ``sets``."""
+        """Return the sets with each label, as starts and positions in ``sets``, by default all sets."""
         chosen = np.arange(self.n_sets) if sets is None else sets
         starts, positions = _kernels.invert_lists(*self.lists, chosen, self.n_labels)
         return starts, positions
@@ -191,7 +191,7 @@ class LabelSets:
         return np.concatenate([[0], *later]).astype(np.int64), np.concatenate([part.labels for part in parts])
 
     def select(self, sets: Integers) -> LabelSets:
-        """Return the sets with the given numbers, without ``set_of_point``."""
+        """Return the label sets with the given numbers; the result has no ``set_of_point``."""
         lengths = np.diff(self.starts)[sets]
         starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         place = np.repeat(self.starts[sets] - starts[:-1], lengths) + np.arange(starts[-1])
@@ -203,7 +203,7 @@ class LabelSets:
         return tuple(self.labels[self.starts[number] : self.starts[number + 1]].tolist())
 
     def numbers_of(self, other: LabelSets) -> Integers:
-        """Return the number among these sets of each set of ``other``, all of which must occur here."""
+        """Return, for each set of ``other``, its number among these sets, where it must occur."""
         known, others = self.aligned_with(other, name="labels", other_name="a block of labels")
         _, number = _distinct_rows(*LabelSets.stacked([known, others]), known.n_labels)
         place = np.full(int(number.max()) + 1, -1, np.int64)

@@ -58,7 +58,7 @@ def check_limit(variable: str, value: int, statement: str) -> None:
     """Raise InputError if ``value`` exceeds a limit; ``statement`` begins the message."""
     limit = limit_of(variable)
     if value > limit:
-        raise InputError(f"{statement}, more than the limit of {limit:,}: set {variable} to raise it")
+        raise InputError(f"{statement}, more than the limit of {limit:,}: set {variable} to raise the limit")
 
 
 def check_regular_file(path: str | os.PathLike[str], called: str = "it") -> int:
@@ -106,7 +106,7 @@ class Budget:
         if self.bytes_left < 0:
             raise InputError(
                 f"reading it takes more than the limit of {self.n_bytes / 2**30:.3g} GB of memory: "
-                "set DLFH_MAX_BYTES to raise it"
+                "set DLFH_MAX_BYTES to raise the limit"
             )
 
     def check_bytes(self, n_bytes: int) -> None:
@@ -120,7 +120,7 @@ class Budget:
         if self.objects_left < 0:
             raise InputError(
                 f"it has more than the limit of {limit_of('DLFH_MAX_OBJECTS'):,} arrays, groups, cells "
-                "and fields: set DLFH_MAX_OBJECTS to raise it"
+                "and fields: set DLFH_MAX_OBJECTS to raise the limit"
             )
 
     def strings(self, texts: Sequence[str]) -> Array:

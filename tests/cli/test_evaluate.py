@@ -78,7 +78,7 @@ def test_labels_may_have_other_blocks_and_ap_is_the_default(
         (["--query-labels", "nothing.npy"], "cannot read nothing.npy: no such file or folder"),
         (["--query-labels", "labels.npy"], "query_labels has 90 rows but there are 7 queries"),
         (["--database-labels", "query_labels.npy"], "query_labels.npy has 7 rows"),
-        (["--cluster", "nowhere://x"], "no Dask scheduler answers"),
+        (["--cluster", "nowhere://x"], "no Dask scheduler responds"),
     ],
 )
 def test_invalid_input_gets_one_line(changes: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,7 +78,7 @@ def test_vectors_are_read_from_files(tmp_path: Path, capsys: pytest.CaptureFixtu
             name, _, file = spec.partition("=")
             assert main(["search", shop, "--query", f"{name}={tmp_path / file}", "--json"]) == 0
             assert json.loads(capsys.readouterr().out) == collection.search(*query).to_dicts()
-    for spec, sentence in ((f"text={tmp_path / 'q.npz'}:many", "expected one vector"), ("text=red", "no array 'red'")):
+    for spec, sentence in ((f"text={tmp_path / 'q.npz'}:many", "expected one vector"), ("text=red", "is neither")):
         assert main(["search", shop, "--query", spec]) == 2
         assert sentence in capsys.readouterr().err
 

@@ -127,7 +127,7 @@ def test_errors_are_one_sentence_and_leave_no_files(
         ([*model, str(tmp_path / "nowhere.parquet")], "no such file or folder"),
         ([*model, source, "--id", "price"], "--id does not apply"),
         ([*model], "no input: name a file"),
-        ([*model, source, "--cluster", "tcp://127.0.0.1:1"], "no Dask scheduler answers at 'tcp://127.0.0.1:1'"),
+        ([*model, source, "--cluster", "tcp://127.0.0.1:1"], "no Dask scheduler responds at 'tcp://127.0.0.1:1'"),
     ):
         if "--cluster" in arguments:
             pytest.importorskip("distributed")

@@ -99,7 +99,9 @@ def test_a_damaged_cache_is_ignored(tmp_path: Path, damage: bytes, read: list[Pa
 def test_a_huge_cache_is_refused_before_it_is_read(tmp_path: Path) -> None:
     (tmp_path / FILES).touch()
     os.truncate(tmp_path / FILES, 200 << 30)  # sparse: it takes no space on the disk
-    with pytest.raises(InputError, match=r"files\.dlfh has 214,748,364,800 bytes, .* set DLFH_MAX_BYTES to raise it"):
+    with pytest.raises(
+        InputError, match=r"files\.dlfh has 214,748,364,800 bytes, .* set DLFH_MAX_BYTES to raise the limit"
+    ):
         FileHashes(tmp_path)
 
 

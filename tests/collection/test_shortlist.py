@@ -177,9 +177,9 @@ def test_commands_accept_a_collection_with_items_in_a_database(
     assert main(["copy", str(folder), "-o", str(there), "--items", address]) == 0
     told = capsys.readouterr()
     assert "240 items, stored in postgresql://postgres@" in told.out
-    assert "name this address in DLFH_ENGINES to open them" in told.out
+    assert "set DLFH_ENGINES to this address to open them" in told.out
     assert main(["search", str(there), "red"]) != 0
-    assert "if you trust this database, name it in the environment variable DLFH_ENGINES" in capsys.readouterr().err
+    assert "set the environment variable DLFH_ENGINES to this address" in capsys.readouterr().err
     monkeypatch.setenv("DLFH_ENGINES", f"duckdb:other.duckdb '{address}'")
     assert main(["copy", str(there), "-o", str(back)]) == 0
     assert main(["info", str(there), "--verify"]) == 0

@@ -270,7 +270,9 @@ def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
     shop = build(tmp_path / "shop")
     os.truncate(shop / WORDS_FILE, 200 << 30)  # sparse: it takes no space on the disk
     with Collection.open(shop) as collection:
-        message = r"words\.dlfh has 214,748,364,800 bytes, more than the limit of .*: set DLFH_MAX_BYTES to raise it"
+        message = (
+            r"words\.dlfh has 214,748,364,800 bytes, more than the limit of .*: set DLFH_MAX_BYTES to raise the limit"
+        )
         with pytest.raises(InputError, match=message):
             collection.search("english", "nike", match="words")
         with pytest.raises(InputError, match=message):

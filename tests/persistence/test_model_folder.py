@@ -316,7 +316,9 @@ def test_missing_arrays_are_detected(folder: Path) -> None:
 
 def test_huge_arrays_are_refused_before_they_are_read(folder: Path) -> None:
     os.truncate(arrays(folder), 200 << 30)  # sparse: it takes no space on the disk
-    with pytest.raises(InputError, match=r"arrays-.* has 214,748,364,800 bytes, .* set DLFH_MAX_BYTES to raise it"):
+    with pytest.raises(
+        InputError, match=r"arrays-.* has 214,748,364,800 bytes, .* set DLFH_MAX_BYTES to raise the limit"
+    ):
         load(folder)
 
 

@@ -376,7 +376,7 @@ def test_an_error_message_is_shown(page: Tab) -> None:
     for search, sentence in (
         ("?q=tree&modalities=nope", "Unknown modality 'nope': this collection has 'image', 'text'."),
         ("?id=nope", "Unknown item 'nope'."),
-        ("?q=tree&where.colour=red", "Where has the unknown name 'colour': items have 'labels', 'row'."),
+        ("?q=tree&where.colour=red", "Unknown name 'colour' in where: items have 'labels', 'row'."),
     ):
         page.go(search)
         assert page.texts(".notice p") == [sentence]

@@ -57,7 +57,7 @@ class WeightedPairs:
     def cross(self, x: Features, y: Features) -> Floats:
         """Return ``C = sum_n w_n s_n (x_n - mean)(y_n - mean)'`` for the points of ``rows``, s_n = +1 or -1.
 
-        The means are those of the pairs, with their weights. Points are dense or sparse.
+        The means are weighted means over the pairs. Points are dense or sparse.
         """
         pairing = sp.csr_array((self.signed, self.index), shape=(x.shape[0], y.shape[0]))
         means = self.by_point(0, self.weights) @ x, self.by_point(1, self.weights) @ y

@@ -138,7 +138,7 @@ class CentredBlocks:
         self._known: list[tuple[Blocks, Floats]] = []
 
     def times(self, weights: Array) -> Blocks:
-        """Return (X - 1 m') W, shape (n, k), evaluated when read."""
+        """Return (X - 1 m') W, shape (n, k), evaluated lazily."""
         on_block = functools.partial(_product, CentredRows.times, self._centre, (weights,), 0)
         return self.blocks.map(on_block, weights.shape[1], np.float64)
 
@@ -172,7 +172,7 @@ class CentredBlocks:
 
     @property
     def _centre(self) -> functools.partial[CentredRows]:
-        """A function that centres a block. It does not hold the blocks, because it is sent to them."""
+        """A function that centres a block; it has no reference to the blocks, because it is sent to other processes."""
         is_checked = self.whole is not None
         return functools.partial(_centred_rows, self.modality, self.mean, self.is_constant, is_checked)
 

@@ -208,7 +208,7 @@ class RidgeSolution:
     ) -> RidgeSolution:
         """Solve the regression of all points.
 
-        ridge: Returns the ridge, a number or a matrix, from the sums of squares of the centred features.
+        ridge: Function from the sums of squares of the centred features to the ridge, a number or a matrix.
         """
         n = len(targets.row_of_point)
         mean = sum(rows(chunk).sum(axis=0, dtype=np.float64) for chunk in _chunks(n)) / n

@@ -107,7 +107,7 @@ class BlockTargets:
 
     @property
     def of_block(self) -> Callable[[Array], Targets]:
-        """A function that returns a block's targets from its part of ``points``. It does not hold the blocks."""
+        """A function that returns a block's targets from its part of ``points``; it has no reference to the blocks."""
         distinct = None if self.distinct is None else replace(self.distinct, row_of_point=np.empty(0, np.int64))
         return functools.partial(_of_block, distinct, self.n_bits)
 

@@ -180,7 +180,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 def _parse_integer(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
-        raise OverflowError(f"contains a number of {len(digits):,} digits")
+        raise OverflowError(f"contains a number with {len(digits):,} digits")
     return int(digits)
 
 

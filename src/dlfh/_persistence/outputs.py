@@ -51,7 +51,7 @@ def _exists(path: Path) -> InputError:
 
 
 def check_not_input(path: Path, inputs: Iterable[Path | None]) -> None:
-    """Raise InputError if a file is an input or inside an input folder, also through links."""
+    """Raise InputError if a file is an input or inside an input folder, directly or through links."""
     for source in inputs:
         if source is None or not source.exists():
             continue

@@ -44,7 +44,7 @@ class Registry(Generic[Base]):
         if old not in (None, _qualified_name(cls)) or self._modules.get(kind, cls.__module__) != cls.__module__:
             raise InputError(
                 f"the {self.noun} {_qualified_name(cls)} has the kind {kind!r}, already used by "
-                f"{old or self._modules[kind]}: choose another"
+                f"{old or self._modules[kind]}: choose another kind"
             )
         self._classes[kind] = cls
 
@@ -66,7 +66,7 @@ class Registry(Generic[Base]):
         return {point.name: point.module for point in points if point.name not in self._modules}
 
     def kind_of(self, cls: type[Base]) -> str:
-        """Return the kind of a class, which the class itself must define: an inherited kind names the parent."""
+        """Return the kind of a class, which the class itself must define: an inherited kind belongs to the parent."""
         if "kind" not in cls.__dict__:
             raise InputError(f"the {self.noun} {cls.__name__} cannot be saved: define a class attribute kind")
         kind: str = cls.__dict__["kind"]
@@ -128,7 +128,7 @@ def _to_json(value: Any, objects: Registry[Any] | None = None) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, int) and abs(value) >= 10**MAX_DIGITS:
-        raise InputError(f"it contains a number of more than {MAX_DIGITS} digits")
+        raise InputError(f"it contains a number with more than {MAX_DIGITS} digits")
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, dict):  # as pairs, because keys may be tuples or equal the markers of objects

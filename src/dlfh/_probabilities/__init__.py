@@ -1,4 +1,4 @@
 """Label probabilities: how likely each label is for a point, and rankings by them.
 
-`model` holds those of a fitted method, `scores` combines those of a query and an item, and `fit` learns both.
+`model` has the label probabilities of a fitted method, `scores` compares a query with an item, and `fit` learns both.
 """

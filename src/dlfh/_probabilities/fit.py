@@ -87,7 +87,7 @@ class LabelFit:
     ) -> HashFunction:
         """Return the hash function of a modality; keep its label probabilities, if its learner has any.
 
-        numbers: The points' numbers among those of all modalities, if some points lack this one.
+        numbers: Numbers of the points among all points, if some points lack this modality.
         """
         points, survey = self._sample(features, targets), Survey.of(features, modality, self.context)
         survey.request(points)

@@ -1,4 +1,4 @@
-"""The label probabilities of a fitted method: one function per modality, their combination, and those of matches.
+"""The label probabilities of a fitted method: a function per modality, their combination, and match probabilities.
 
 Scores become probabilities by curves. `LabelCurves` turn the scores of a regression into label probabilities, by a
 logistic curve per label. `MatchCurves` turn the score of a query and an item (`scores`) into the probability that the
@@ -164,9 +164,9 @@ class LabelModel:
     """Label probabilities of a fitted method.
 
     names: Names of the labels; None if they are the columns of an indicator matrix.
-    weights, lifts: Weights of labels, and of the lift by match, in scores: see `redundancy_weights` and `label_scores`.
-    fusions: By names of modalities, two or more, in the order of the method.
-    matches: Probabilities that scores stand for; None while they are being fitted.
+    weights, lifts: Weights of the labels, and weight of the lift for each match: `redundancy_weights`, `label_scores`.
+    fusions: Functions that combine two or more modalities, by the names of these, in the order of the method.
+    matches: Functions from scores to probabilities; None until they are fitted.
     """
 
     names: tuple[Any, ...] | None
@@ -192,7 +192,7 @@ class LabelModel:
         return next(iter(self.functions.values())).curves.prior
 
     def fuse(self, probabilities: Mapping[str, Singles]) -> Singles:
-        """Return one probability per point and label from those of one or several modalities."""
+        """Return one probability per point and label, from the probabilities by one or several modalities."""
         names = tuple(name for name in self.functions if name in probabilities)
         if len(names) == 1:
             return probabilities[names[0]]
@@ -224,7 +224,7 @@ class LabelModel:
         return replace(self, names=names, weights=weights, functions=functions, quantizer=self.quantizer.extended(new))
 
     def without_lifts(self) -> LabelModel:
-        """Return the model whose scores are those of independent labels, see `probability_of`."""
+        """Return the model with scores for independent labels, see `probability_of`."""
         return replace(self, lifts=dict.fromkeys(MATCHES, 0.0))
 
     def terms(self, queries: Singles, items: Singles, match: Match) -> Singles:
@@ -307,7 +307,7 @@ def combinations(modalities: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def sources(modalities: Sequence[str]) -> tuple[Source, ...]:
-    """Return where label probabilities may come from: one modality, several, or known labels."""
+    """Return the possible sources of label probabilities: one modality, several, or known labels."""
     return (*((name,) for name in modalities), *combinations(modalities), ())
 
 

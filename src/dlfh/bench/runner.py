@@ -48,7 +48,7 @@ _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA
 
 
 class Worker:
-    """A worker process: it answers into the queue ``messages``, and what it prints goes to a log in ``folder``."""
+    """A worker process: it puts its results into the queue ``messages``, and its output goes to a log in ``folder``."""
 
     def __init__(self, data: Path, threads: int, memory: int, messages: queue.Queue[Message], folder: Path) -> None:
         command = [sys.executable, "-m", "dlfh.bench.runner", str(data.resolve()), str(threads), str(memory)]

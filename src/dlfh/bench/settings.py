@@ -88,7 +88,7 @@ class Row:
 
     @property
     def title(self) -> str:
-        """The label in tables: without the module of a method that is given as "module:Class"."""
+        """The label in tables; for a method given as "module:Class", without the module."""
         return self.label.rpartition(":")[2]
 
     def at(self, bits: int, changed: Mapping[str, Any] = {}) -> dict[str, Any]:
@@ -229,7 +229,7 @@ class Settings:
             _check_row(label, self.parameters.get(label, {}))
         for label, folder in self.codes.items():
             if label in self.methods or label in METHODS:
-                raise InputError(f"the codes {label!r} have the name of a method: choose another")
+                raise InputError(f"the codes {label!r} have the name of a method: choose another name")
             if not Path(folder).is_dir():
                 raise InputError(f"the codes {label!r} must be in a folder, but {folder} is not a folder")
         for label in self.sensitivity.rows:

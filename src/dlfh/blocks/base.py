@@ -62,7 +62,7 @@ class Blocks(ABC):
         """Return a block without checking it."""
 
     def read(self, number: int) -> Any:
-        """Return a block, whose shape must be the expected one."""
+        """Read a block and check its shape."""
         try:
             block = self._read(number)
         except FileNotFoundError:
@@ -197,7 +197,7 @@ class Blocks(ABC):
         return sp.csr_array(sp.vstack(parts)) if self.is_sparse else np.concatenate(parts)
 
     def _take(self, parts: list[tuple[int, Integers]]) -> Sequence[Any]:
-        """Return rows of some blocks."""
+        """Return the given rows of each given block."""
         return [self.read(number)[rows] for number, rows in parts]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -278,11 +278,11 @@ class BlockValues:
         return functools.reduce(merge, self._calls(function, others))
 
     def combine(self, function: Callable[[list[Any]], Any]) -> BlockValues:
-        """Return a function of the list of all values: one value, small enough to broadcast."""
+        """Apply a function to the list of all values; the result must be small enough to broadcast."""
         return type(self)([self._call(function, self.values)])
 
     def transpose(self, n: int, function: Callable[[list[Any]], Any]) -> BlockValues:
-        """Return, for values of ``n`` elements each, a function of the list of all k-th elements, for each k."""
+        """For values of ``n`` elements each, apply a function to the list of all k-th elements, for each k."""
         return type(self)([self._call(function, [value[k] for value in self.values]) for k in range(n)])
 
     def results(self) -> list[Any]:

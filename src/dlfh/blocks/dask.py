@@ -242,6 +242,6 @@ def connect(cluster: str | None) -> Iterator[Callable[[Sequence[Any]], BlockValu
         resolve_address(cluster)  # or else a client of an invalid address would stay the default one, and block others
         client = distributed.Client(cluster, timeout=_TIMEOUT)
     except (OSError, TimeoutError, ValueError) as error:
-        raise InputError(f"no Dask scheduler answers at {cluster!r}: {error!s:.200}") from None
+        raise InputError(f"no Dask scheduler responds at {cluster!r}: {error!s:.200}") from None
     with client:
         yield DaskValues.of

@@ -49,7 +49,7 @@ _training = functools.partial(option, panel="Training")
 
 @dataclass(frozen=True)
 class BuildSettings:
-    """The TOML file that `dlfh tune` writes and `dlfh build` reads; None where it sets nothing."""
+    """The TOML file that `dlfh tune` writes and `dlfh build` reads; settings that it omits are None."""
 
     method: str | None = None
     bits: int | None = None

@@ -296,7 +296,7 @@ class Collection:
         new label set is learned without retraining. Items without labels, or with labels that do not occur in the
         training set, get hashed codes.
 
-        Items without explicit ids (`Items.named`) are numbered by row, or by unused numbers if one of these is taken.
+        Items without explicit ids (`Items.named`) get their row numbers as ids or, if one is taken, unused numbers.
 
         Parameters
         ----------
@@ -401,8 +401,8 @@ class Collection:
         """Find the items that match a text, an image or a vector, the most probable first.
 
         A text asks for items with every label that it names, an image or a vector for items that share a label. The
-        probability that an item is what was asked for is calibrated with items that were held out when the collection
-        was built. Equally probable items are ordered by their words and hashed codes.
+        probability that an item is relevant is calibrated on items that were held out when the collection was built.
+        Equally probable items are ordered by their words and hashed codes.
 
         Parameters
         ----------

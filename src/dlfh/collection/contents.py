@@ -92,7 +92,7 @@ def item_groups(modalities: Mapping[str, Any]) -> Integers:
 
 
 def _comparable(values: Any) -> list[Any]:
-    """Return values that can be compared; files by their contents, which only those of the same size may share."""
+    """Return comparable values: for a file, a hash of its contents if another file has the same size."""
     if not isinstance(values, (list, tuple)):
         return fingerprints([values]).tolist()
     sizes = [_size(value) if isinstance(value, Path) else None for value in values]

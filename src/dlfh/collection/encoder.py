@@ -335,7 +335,7 @@ class Encoder(Parameterized):
     def label_model(self) -> LabelModel | None:
         """The label probabilities of the model, if it has any and their labels have names.
 
-        Its scores have no lifts, so that further labels of an item do not count against it.
+        Its scores have no lifts, so that additional labels do not lower the rank of an item.
         """
         model = self._fitted_model().label_model_
         return None if model is None or model.names is None else model.without_lifts()
@@ -349,8 +349,8 @@ class Encoder(Parameterized):
     def label_queries(self, modality: str, texts: Sequence[str], vectors: Features) -> tuple[Singles, list[Named]]:
         """Return the probability of each label for texts with these vectors, and the labels that texts name.
 
-        A text that names a label asks for it, even if the model knows none of the words of that name. A text that does
-        nothing but name labels asks for these alone.
+        A text that names a label asks for it, even if the model knows none of the words of that name. A text that
+        consists of label names asks for these labels only.
         """
         probabilities, found = self.label_probabilities(modality, vectors), []
         names, is_unknown = self.label_names(modality)

@@ -260,7 +260,7 @@ def _evaluate_queries(
                 matrix = vectors.take(name, rows)
                 quality.append(_evaluate_direction(encoder, name, matrix, labels, other, database))
     if not quality:
-        raise InputError("nothing to evaluate: no labelled query has a labelled item in another modality to find")
+        raise InputError("nothing to evaluate: there must be labelled queries, and labelled items of another modality")
     return quality
 
 
@@ -318,8 +318,8 @@ def warn_of_disjoint_labels(queries: Sequence[Sequence[str]], database: Sequence
     searched, stored = ({label for item in labels for label in item} for labels in (queries, database))
     if searched and stored and not searched & stored:
         _warn(
-            "queries and database share no label, so no item is relevant: a label of the queries is "
-            f"{min(searched)[:60]!r}, one of the database {min(stored)[:60]!r}"
+            "queries and database share no label, so no item is relevant: for example, a query has the label "
+            f"{min(searched)[:60]!r} and an item has {min(stored)[:60]!r}"
         )
 
 

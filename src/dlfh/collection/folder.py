@@ -116,8 +116,8 @@ def open_items(folder: Path, *, writable: bool = False, address: str | None = No
         named = _engines() if address is None else {parse_address(address).shown: address}
         if stored not in named:
             raise InputError(
-                f"collection {folder} says that its items are in {stored}: if you trust this database, name it in the "
-                f"environment variable {_ENGINES} (address= in Python)"
+                f"collection {folder} says that its items are in {stored}: if you trust this database, set the "
+                f"environment variable {_ENGINES} to this address (address= in Python)"
             )
         return Index.open(named[stored], writable=writable)  # as the user wrote it, perhaps with a password
     if address is not None:

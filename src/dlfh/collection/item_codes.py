@@ -4,9 +4,9 @@ A modality's column has an item's learned code, if its labels or training provid
 Items with a learned code have their hashed code in a second column: a learned code only represents the labels, and the
 hashed code distinguishes items with the same labels.
 
-Where the model has label probabilities, a column has those of each item, in as many bytes as a code: 0 and 1 for the
-labels that an item has, or else what all its modalities suggest. Another column per modality has what that one suggests
-alone, so that an item can change in one modality.
+If the model has label probabilities, one more column stores them, in as many bytes as a code: 0 and 1 if the labels of
+an item are known, otherwise a prediction from all its modalities. Another column per modality stores the prediction
+from that modality alone, so that an item can change in one modality.
 """
 
 from __future__ import annotations

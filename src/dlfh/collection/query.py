@@ -173,8 +173,8 @@ class ResultItem:
     """An item in a search result.
 
     rank: From 1.
-    probability: Probability that the item is what was asked for: that it has every label of a text, or shares a label
-        with an image or vector. None if the collection is not calibrated.
+    probability: Probability that the item is relevant: that it has every label of a text, or shares a label with an
+        image or vector. None if the collection is not calibrated.
     n_equal: Number of items with the same probability, this one included; None if it is unknown. Equal items are
         ordered by their hashed codes.
     hamming_distance: Number of bits in which the item's code differs from the query's.
@@ -240,7 +240,7 @@ class SearchResult(Sequence[ResultItem]):
     understanding : Understanding or None
         How a text was understood: words that were corrected, replaced, excluded or unknown.
     notes : tuple of str
-        The same in sentences, and whether no item has all labels asked for.
+        The same in sentences, and a note if no item has all labels of the query.
 
     Examples
     --------

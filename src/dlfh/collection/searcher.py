@@ -26,7 +26,7 @@ from dlfh.features.text import BagOfWords
 from dlfh.index import Index
 from dlfh.index.where import names_of, parse_where
 
-#: Items that have an excluded label with at least this probability are left out; less than this is not an answer.
+#: Minimum probability at which an item is excluded for a label, and at which the first result counts as relevant.
 _EXCLUDED = _LIKELY = 0.5
 
 
@@ -74,7 +74,7 @@ class Searcher:
         if not query.has_value:
             return self._resolve_codes_only(query, options)
         if query.kind == "text" and isinstance(query.value, str) and not query.value.strip():
-            raise InputError("the text is empty: write what to search for")
+            raise InputError("the text is empty: pass a text to search for")
         modality = self.modality_of(query)
         ranking = options.ranking or self._default_ranking(query.kind, modality, options)
         if ranking in LABEL_RANKINGS and self.encoder.label_model is None:

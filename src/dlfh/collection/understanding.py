@@ -190,7 +190,7 @@ class QueryReader:
 def read_synonyms(folder: Path) -> dict[str, str]:
     """Return the synonyms in a collection's folder: words and phrases, and their replacements.
 
-    A line is ``sneakers, trainers => casual shoes``, or ``couch, sofa`` for words that mean the same, of which the last
+    A line is ``sneakers, trainers => casual shoes``, or ``couch, sofa`` for synonyms, of which the last
     is searched for. Empty lines and those that begin with # are ignored.
     """
     path = folder / SYNONYMS_FILE

@@ -1,9 +1,9 @@
 """Full-text search of the items' texts: BM25 by SQLite's FTS5, in memory, loaded from a file derived from the index.
 
-Codes represent what labels teach; a brand, a name or a rare word can only be found as a word. SQLite ships with Python
+Codes represent labels only; a brand, a name or a rare word can only be found as a word. SQLite ships with Python
 and is tested more thoroughly than any alternative. Its tokeniser handles every script that separates words by spaces,
-removes accents and reduces English words to their stems. (bm25s is as fast but one more dependency; tantivy is faster
-for millions of texts, but a compiled one.)
+removes accents and reduces English words to their stems. (bm25s is as fast, but one more dependency; tantivy is faster
+for millions of texts, but a compiled dependency.)
 
 The index is the source of truth. The file holds the state of the index that it was derived from, a checksum, and the
 database as bytes. It is replaced atomically and never changed in place. A file that is missing, damaged or derived from
@@ -172,7 +172,7 @@ _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name, ty
 
 
 def _is_segment_list(block: object) -> bool:
-    """Return whether a list of segments has as many as it claims: FTS5 allocates memory for those."""
+    """Return whether a segment list has as many segments as it declares, for which FTS5 allocates memory."""
     try:
         numbers = iter(_small_varints(block[4:] if isinstance(block, bytes) else b"\x80"))
         n_levels, _, _ = next(numbers), next(numbers), next(numbers)

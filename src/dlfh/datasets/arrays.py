@@ -43,7 +43,7 @@ def read_arrays(path: str | os.PathLike[str]) -> Arrays:
         called ``"array"``), or with sparse matrices stored as ``name_data``, ``name_indices``, ``name_indptr`` and
         ``name_shape``; ``.mat`` of any MATLAB version; ``.h5`` or ``.hdf5``; ``.safetensors``; ``.parquet``, whose list
         columns become matrices. Or a folder of such files, whose arrays are read together; a single array without a
-        name gets that of its file.
+        name gets the name of its file.
 
     Returns
     -------

@@ -57,7 +57,7 @@ def describe(name: str) -> Description:
 
 
 def canonical_name(name: str) -> str:
-    """Return the key of a data set, with its prefix if it is generated; other names, such as paths, are unchanged."""
+    """Return the key of a data set, prefixed if it is generated; return other names, such as paths, unchanged."""
     if name.startswith(GENERATED):
         return GENERATED + describe(name.removeprefix(GENERATED)).key
     if Path(name).name != name or Path(name).suffix:

@@ -29,7 +29,7 @@ def parse_label_column(cells: Sequence[Any], separator: str | None, path: Path) 
         if len(lists) > len(texts) / 2:
             _warn(
                 f"labels in {path} look like Python or JSON lists, such as {lists[0][:40]!r}, and are read as lists: "
-                "name the separator if this is wrong"
+                "if this is wrong, set the separator (--separator)"
             )
             return [parse_labels(_parse_list(cell), None) for cell in cells]
         separator = _most_frequent_separator(texts, path)
@@ -58,7 +58,7 @@ def _most_frequent_separator(texts: Sequence[str], path: Path) -> str:
     if others:
         _warn(
             f"labels in {path} are split at {chosen!r}, but some contain {others[0]!r}: "
-            "name the separator if this is wrong"
+            "if this is wrong, set the separator (--separator)"
         )
     return chosen
 
@@ -96,7 +96,7 @@ def _warn_if_unsplit(texts: Sequence[str], separator: str, path: Path) -> None:
         if n_parts <= len(labels) / 2:
             _warn(
                 f"most labels in {path} contain {mark!r}: splitting there would turn {len(labels)} labels into "
-                f"{n_parts}; if this is intended, name it as the separator (--separator)"
+                f"{n_parts}; if this is intended, set the separator (--separator)"
             )
             return
 

@@ -221,7 +221,7 @@ def _choose(part: Part, modalities: Mapping[str, str] | None, description: Descr
 
 
 def _points(parts: dict[str, Part], labels: dict[str, Any]) -> dict[str, Paired]:
-    """Check the parts and convert their features to floating point, in all parts dense or in all sparse."""
+    """Check the parts and convert their features to floating point, dense in all parts or sparse in all."""
     first = next(iter(parts.values())).points.modalities
     sparse = {
         name

@@ -116,7 +116,7 @@ def read_items(
         table, place = place, place.parent
     if table is not None:
         if place is not None and not place.is_dir():
-            raise InputError(f"{place} is not a folder: together with a table, source is the folder of its images")
+            raise InputError(f"{place} is not a folder: if a table is given, source must be the folder of its images")
         items = _from_table(
             read_table(table, encoding=encoding), place, id, images, texts, matrices, labels, separator, max_skipped
         )
@@ -264,7 +264,7 @@ def find_array(arrays: Mapping[str, Any], spec: str) -> Any:
         return read_array(spec)
     known = f" among {', '.join(map(repr, arrays))}" if arrays else ""
     raise InputError(
-        f"there is no array {spec!r}{known}, and it is not a file of arrays ({', '.join(_ARRAY_SUFFIXES)})"
+        f"{spec!r} is neither the name of an array{known} nor a file of arrays ({', '.join(_ARRAY_SUFFIXES)})"
     )
 
 

@@ -78,7 +78,7 @@ def _open_rgb(source: Any, name: str | None = None, min_size: int | None = None)
     except Image.DecompressionBombError:
         limit = min(limit_of("DLFH_MAX_PIXELS"), 2 * (Image.MAX_IMAGE_PIXELS or 0))
         raise InputError(
-            f"{called} has more pixels than the limit of {limit:,}: set DLFH_MAX_PIXELS to raise it"
+            f"{called} has more pixels than the limit of {limit:,}: set DLFH_MAX_PIXELS to raise the limit"
         ) from None
     except InputError:
         raise
@@ -217,7 +217,7 @@ quiet_pillow = _QuietPillow()
 
 
 class BlockFeaturizer(Featurizer):
-    """Base class of featurisers that read items and compute their vectors block by block; those of images are cached.
+    """Base class of featurisers that read items and compute their vectors block by block; vectors of images are cached.
 
     Nothing is learned from the items, so `fit` accepts any items, or none.
     """

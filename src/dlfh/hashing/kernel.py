@@ -257,7 +257,7 @@ class KernelRidge(SummedLearner):
         return function, RidgeSolution(sums.n_points, sums.mean, matrix, weights, sums.target_mean)
 
     def _resolve_ridge(self, kernel: RBFMap, variances: Floats) -> float | Floats:
-        """Return the ridge: a number for the norm of the weights, a matrix for that of the function."""
+        """Return the ridge: a number to penalise the weights, or a matrix to penalise the norm of the function."""
         floor = np.finfo(np.float64).eps * variances.sum()
         if self.penalty == "weights":
             return Ridge(self.ridge, self.shrinkage).resolve(variances, floor)

@@ -250,7 +250,7 @@ def write_segment(folder: Path, segment: Segment, n_bits: int) -> SegmentRecord:
 def read_segment(folder: Path, record: SegmentRecord, n_bits: int, *, verify: bool, deeply: bool = False) -> Segment:
     """Read or map a segment, and check that it is safe to use.
 
-    ``verify`` compares checksums, except that of the metadata, which have their own; ``deeply`` compares every byte.
+    ``verify`` compares all checksums but the metadata's, which are checked item by item; ``deeply`` checks every byte.
     """
     sections = sections_of(record, n_bits)
     content = _content(folder, record.file, _file_size(record, n_bits))

@@ -134,7 +134,7 @@ class Snapshot(Reader):
         return mask if positions is None else mask[np.asarray(positions, np.int64)]
 
     def column(self, column: int) -> Column:
-        """Return the codes of a modality: those of a single clean segment as they are, others gathered once."""
+        """Return the codes of a modality: without a copy if one clean segment has them all, otherwise gathered once."""
         with self._lock:
             if column not in self._columns:
                 self._columns[column] = self._gather(column)

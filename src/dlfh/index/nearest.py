@@ -118,7 +118,7 @@ class Column:
         return np.ascontiguousarray(self.codes.T)
 
     def find(self, positions: Integers) -> tuple[Integers, Integers]:
-        """Return the indices of those of ``positions`` that have a code, and the rows of these codes."""
+        """Return the indices of the ``positions`` that have a code, and the rows of these codes."""
         if self.positions is None:
             return np.arange(len(positions)), positions
         rows = np.minimum(np.searchsorted(self.positions, positions), max(len(self) - 1, 0))
@@ -314,7 +314,7 @@ def _over_blocks(
     n_jobs: int | None,
     min_codes: int,
 ) -> Neighbours:
-    """Search blocks of queries in parallel; blocks of at least ``min_codes`` codes if queries are few."""
+    """Search in parallel over blocks of queries or, if these are few, over blocks of at least ``min_codes`` codes."""
     if not n_queries or not n_codes:
         shape = (n_queries, min(k, n_codes))
         return np.empty(shape, dtype), np.empty(shape, np.int64)

@@ -120,7 +120,7 @@ class Store:
         if not self.is_writer:
             raise StorageError(f"the index {self.folder} is open for reading: open it with writable=True to change it")
         if not self.writable:
-            raise StorageError(f"the index {self.folder} was opened for writing by another process, before a fork")
+            raise StorageError(f"the index {self.folder} was opened for writing before a fork, in the parent process")
         self._check_sizes(self.manifest)
 
     def refresh(self) -> bool:
@@ -197,7 +197,7 @@ class Store:
 
     def _changed(self, reason: str) -> StorageError:
         message = f"the index {self.folder} was changed while it was open for writing: {reason}"
-        return StorageError(f"{message}; nothing was written, open the index again")
+        return StorageError(f"{message}; nothing was written: open the index again")
 
     def _current_inodes(self) -> tuple[tuple[int, int] | None, ...]:
         return identity_of(self.folder), None if self._lock is None else identity_of(self.folder / _LOCK)

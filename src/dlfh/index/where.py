@@ -51,7 +51,7 @@ _COLUMNS = "columns"
 
 @dataclass(frozen=True)
 class Condition:
-    """A value under a name is one of several ("in"), or less or greater than one; or there is no value ("none")."""
+    """A condition on the values under a name: one is in ``values``, one is less or greater, or there are none."""
 
     name: str
     operator: Operator
@@ -90,7 +90,7 @@ def names_of(where: Where) -> frozenset[str]:
 
 
 def values_of(metadata: Mapping[str, Any] | None, name: str) -> list[Value]:
-    """Return the values of an item under a name."""
+    """Return the values that an item has under a name."""
     if not metadata:
         return []
     columns = metadata if name in metadata else metadata.get(_COLUMNS)

@@ -417,8 +417,8 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         self._check_fitted()
         if self.label_model_ is None:
             raise InputError(
-                f"this {type(self).__name__} has no label probabilities: it was fitted to similarities, without labels "
-                "or with hash functions that are not regressions"
+                f"this {type(self).__name__} has no label probabilities: it was fitted without labels, to pairwise "
+                "similarities, or with hash functions that are not regressions"
             )
         return self.label_model_
 

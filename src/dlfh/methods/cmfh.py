@@ -44,9 +44,9 @@ class CMFH(Method):
     gamma : float, default 0.01
         Weight of the penalties, in absolute terms: the scale of the features matters.
     updates : {"exact", "code", "code-as-is"}, default "exact"
-        Use the steps above; those of the public code, which also weights mu and gamma by a_t; or the latter with the
-        code's operator precedence error, which divides W by mu^2. (The published code: 25 iterations,
-        ``init="uniform"``.)
+        "exact": the steps above. "code": the steps of the public code, which also weights mu and gamma by a_t.
+        "code-as-is": the same with the code's operator precedence error, which divides W by mu^2. (Published:
+        25 iterations, ``init="uniform"``.)
     init : {"gaussian", "uniform"}, default "gaussian"
         Distribution of the initial Y. Uniform values are positive, so the columns of Y stay similar for long.
     max_iter : int, default 200

@@ -105,8 +105,8 @@ class CodeLearning:
         """Learn the codes of more label sets than one process should hold; return them, and each block's label sets."""
         if self.model.solver == "full" or self.model.track_objective:
             raise InputError(
-                "labels has too many distinct label sets to compare every pair: "
-                'drop solver="full" and track_objective=True'
+                "there are too many distinct label sets to compare every pair: "
+                'omit solver="full" and track_objective=True'
             )
         by_block = labels.persist(functools.partial(_label_sets_of_block, labels.shape[1]))
         parts = PartitionedLabels.from_blocks(by_block, self.pair_weights)

@@ -297,8 +297,8 @@ class DLFH(Method):
     def codes_of_labels(self, labels: Any) -> tuple[dict[str, Codes], Mask]:
         """Return the learned codes of points with given labels, including new points and label sets.
 
-        A label set of the training data has its learned code. The code of a new one is learned against those of the
-        others, which do not change. Labels that were not in the training data are ignored.
+        A label set of the training data has its learned code. The code of a new label set is learned against the codes
+        of the others, which do not change. Labels that were not in the training data are ignored.
 
         Parameters
         ----------
@@ -356,9 +356,9 @@ class DLFH(Method):
         """Learn from more points, without access to earlier ones.
 
         Existing codes do not change. New points get the code of their label set; the code of a new label set is learned
-        against the others. Hash functions are those that all points, with these codes, would have given at once, up to
-        rounding; the choice of "auto" and the bases of kernels come from the first points, and so do the curves of
-        label probabilities: those of new labels are their shares of the points. The first call is a `fit`; later ones
+        against the others. Up to rounding, hash functions equal those fitted to all points at once with these codes;
+        the choice of "auto", the bases of kernels and the curves of label probabilities come from the first points. The
+        probability of a new label is its share of the points. The first call is a `fit`; later ones
         continue it, or a loaded model. Needs ``keep_sums=True``.
 
         Parameters

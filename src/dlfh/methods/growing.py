@@ -38,10 +38,10 @@ def add_points(
     targets: Mapping[str, BlockTargets],
     context: FitContext,
 ) -> tuple[dict[str, HashFunction], dict[str, HashFunction], dict[str, Moments]]:
-    """Return the hash functions and the label scores of all points so far and new ones, and their sums.
+    """Return the hash functions and label scores fitted to all points, old and new, and the sums over all points.
 
-    functions, sums: Of the points so far, if any; the feature maps of the functions apply.
-    features, targets: Of the new points; the targets are codes and labels.
+    functions, sums: From the old points, if any; the feature maps of the functions do not change.
+    features, targets: Features of the new points, and their codes and labels.
     """
     total: dict[str, Moments] = {}
     found: dict[str, HashFunction] = {}

@@ -164,7 +164,7 @@ class OnlineHasher(Method):
     def partial_fit(self, modalities: Any, labels: Any = None) -> Self:
         """Learn from one more chunk of points, without the earlier ones.
 
-        Codes of earlier points do not change; hash functions are those of all points so far. The first call starts a
+        Codes of earlier points do not change; hash functions are fitted to all points so far. The first call starts a
         new model. Calls after `fit` or `load` continue the model.
 
         Parameters

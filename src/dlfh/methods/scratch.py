@@ -44,13 +44,13 @@ class SCRATCH(Method):
     mu : float, default 1000
         Weight of the errors of the hash functions.
     gamma : float, default 5
-        Weight of the penalties, in absolute terms: more points make it weaker.
+        Weight of the penalties, which is not relative to the number of points: more points make it weaker.
     max_iter : int, default 20
         Number of rounds. The objective is still decreasing after 20, and long codes still improve.
     n_anchors : int, default 500
-        Number of training points at which kernel features are computed, drawn for each modality; all points if fewer.
+        Number of kernel anchors, training points that are drawn for each modality; all points if there are fewer.
     refresh : bool, default False
-        Compute W and B once more from the last V. As published, both come from the round before, but R from the last.
+        Compute W and B once more from the final V. As published, they precede the last update of V, and R follows it.
 
     Attributes
     ----------

@@ -51,7 +51,7 @@ class SMFH(Method):
         Number of points of the graph in each iteration, or all if fewer. (The authors: 5,000 to 10,000 for large data.)
     stop : {"tolerance", "code"}, default "tolerance"
         Criterion to stop before ``max_iter``. "tolerance": an iteration changes the objective by less than ``tol``, or
-        doubles it, in which case it is undone. "code": that of the authors' code (with ``max_iter=50``), which after
+        doubles it, in which case it is undone. "code": as in the authors' code (with ``max_iter=50``), which after
         five iterations returns to the previous one if the objective decreases by less than 0.1 or its graph term is
         below 100. That term grows with the number of bits, so short codes are trained for a few iterations only.
     max_iter : int, default 15

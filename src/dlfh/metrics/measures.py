@@ -261,7 +261,7 @@ def _parse_options(text: str) -> dict[str, Any] | None:
 
 
 def _hits(rankings: RankingInfo, cuts: tuple[int, ...], match: Match = "any") -> Aggregation:
-    """Return the (expected) number of relevant items within each cut-off; the last column counts all."""
+    """Return the (expected) number of relevant items within each cut-off, and in the whole ranking."""
     cuts = (*cuts, rankings.n_items)
     if rankings.ties == "order":
         return Aggregation((Sum(RankedBlock.hits, (cuts, match)),))

@@ -41,7 +41,7 @@ _MAX_BATCH = 32
 #: Beginning of the names of worker threads.
 THREAD_NAME = "dlfh-answers"
 
-#: Takes requests and returns their answers.
+#: Takes requests and returns their responses.
 Answer = Callable[[Sequence[Any]], Sequence[Any]]
 
 
@@ -91,7 +91,7 @@ class _Waiting:
 
 
 class Batcher:
-    """Worker threads and their queue; ``seconds`` is the time limit from a request's arrival to its answer."""
+    """Worker threads and their queue; ``seconds`` is the time limit from a request's arrival to its response."""
 
     def __init__(self, workers: int, max_waiting: int, seconds: float) -> None:
         self._queue: deque[_Waiting] = deque()
@@ -112,9 +112,9 @@ class Batcher:
         return len(self._queue)
 
     async def ask(self, answer: Answer, request: Any, group: Hashable = None) -> Any:
-        """Return the answer to a request, computed together with others of its group unless that is None.
+        """Return the response to a request, computed together with others of its group unless that is None.
 
-        An exception among the answers is raised for its request; one that ``answer`` raises is raised for all.
+        An exception among the responses is raised for its request; one that ``answer`` raises is raised for all.
         """
         waiting = _Waiting(group, request, answer, time.monotonic() + self._seconds)
         with self._filled:

@@ -168,7 +168,7 @@ class Service:
         if len(queries) > limits.batch:
             raise InputError(f"a search can have at most {limits.batch} queries")
         if len(queries) * options.k > limits.answers:
-            raise InputError(f"a search can have at most {limits.answers:,} answers: send fewer queries, or reduce k")
+            raise InputError(f"a search can have at most {limits.answers:,} results: send fewer queries, or reduce k")
         if options.radius is not None and len(queries) > 1:
             raise InputError("a radius is allowed for a single query only")
         if any(query.kind == "text" and len(query.value) > limits.text for query in queries):

@@ -58,7 +58,7 @@ class SearchQuery(_Strict):
     vector: Numbers | None = _optional("A feature vector of the given `modality`, with as many numbers as in training.")
     code: Hexadecimal | None = _optional("A hexadecimal code, as in search results.")
     modality: Name | None = _optional(
-        "The modality of a text or a vector; for texts, the first that takes texts by default."
+        "The modality of a text or a vector; by default, a text has the first modality that takes texts."
     )
     literal: bool = _optional(
         "Search for a text as it is, without correcting, replacing or excluding words.", default=False
@@ -84,25 +84,25 @@ class _Options(_Strict):
 
     k: int = _optional("Number of items to return.", default=10, ge=1, le=_LIMITS.k)
     modalities: Name | Annotated[list[Name], Field(min_length=1, max_length=32)] | None = _optional(
-        "The modality to search, several, or `all`; by default the choice that ranked held-out items best."
+        "One or more modalities to search, or `all`; by default the choice that ranked held-out items best."
     )
     match: Literal["codes", "words", "both"] | None = _optional(
-        "What a text is compared with; by default the choice that ranked held-out items best."
+        "Whether to match codes, words or both; by default the choice that ranked held-out items best."
     )
     ranking: Literal["all", "any", "asymmetric", "hamming"] | None = _optional(
-        "By the probability of all or any labels of the query, or by the distance of codes; by default the "
-        "choice that ranked held-out items best."
+        "Rank by the probability that an item has `all` or `any` labels of the query, or by the distance of codes; "
+        "by default the choice that ranked held-out items best."
     )
     hashed_only: bool = _optional("Compare hashed codes only, so labelled items are not favoured.", default=False)
     min_probability: Annotated[float, Field(gt=0, lt=1)] | None = _optional(
         "Return only items whose probability is at least this."
     )
     where: Filter | None = _optional(
-        "Filter by labels and columns, listed by `GET /v1/collection`: a value, one of several, or an "
+        "Filter by labels and columns, listed by `GET /v1/collection`: a value, a list of alternatives, or an "
         'operator as in `{"price": {"<": 20}}`; `and`, `or` and `not` combine filters.'
     )
     radius: Annotated[int, Field(ge=0, le=1 << 16)] | None = _optional(
-        "Return all items within this Hamming distance, instead of `k`; an error if they are more than the largest `k`."
+        "Return all items within this Hamming distance, instead of `k`; if they exceed the limit of `k`, an error."
     )
     ids: Ids | None = _optional("Search only the items with these ids.")
 
@@ -192,9 +192,9 @@ class Suggest(_Strict):
     precision: float = _optional("Minimum share of correct suggestions.", default=0.8, gt=0, lt=1)
     k: int = _optional("Maximum number of labels per item.", default=10, ge=1, le=_LIMITS.k)
     missing: bool = _optional(
-        "Suggest missing labels of labelled items too; the precision is not guaranteed for these.", default=False
+        "Also suggest missing labels of labelled items, for which the precision is not guaranteed.", default=False
     )
-    start: int = _optional("`next` of the page before.", default=0, ge=0, le=1 << 40)
+    start: int = _optional("`next` of the previous page.", default=0, ge=0, le=1 << 40)
 
 
 # ------------------------------------------------------------------------------------------------- responses
@@ -251,7 +251,7 @@ class Result(BaseModel):
 
     query: QueryInfo
     understanding: Understanding | None = Field(description="How a text was understood; null for other queries.")
-    notes: list[str] = Field(description="The same in sentences, and whether no item has all labels asked for.")
+    notes: list[str] = Field(description="The understanding in sentences, and a note if no item has all labels.")
     warning: str | None = Field(description="Reason not to rely on these results, if any.")
     answers: list[Answer] = Field(description="Items, best first.")
 
@@ -275,10 +275,10 @@ class SuggestResponse(BaseModel):
     """A page of suggested labels, item by item, the most probable first."""
 
     state: str = Field(description="State of the collection.")
-    threshold: float | None = Field(description="Smallest probability; null if no threshold reaches the precision.")
+    threshold: float | None = Field(description="Minimum probability; null if no threshold reaches the precision.")
     precision: float = Field(description="Share of correct suggestions for labelled items.")
-    recall: float = Field(description="Share of their labels that are suggested.")
-    n_checked: int = Field(description="Number of these items; 0 if precision and recall are only predicted.")
+    recall: float = Field(description="Share of the labels of these labelled items that are suggested.")
+    n_checked: int = Field(description="Number of these labelled items; 0 if precision and recall are predicted.")
     suggestions: list[Suggestion]
     next: int | None = Field(description="`start` of the next page; null on the last page.")
 

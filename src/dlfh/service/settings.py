@@ -28,7 +28,7 @@ class Limits:
     batch: Queries in a search, and items in a change.
     values: Values in a JSON request, such as the numbers of vectors; commas are counted before it is parsed.
     k: Results per query.
-    answers: Results of all queries in a search.
+    answers: Total number of results of all queries in a search.
     waiting: Requests in the queue; further requests get status 503.
     connections: Open connections.
     read_seconds, answer_seconds: Time for a request to arrive, and for its response to be computed.

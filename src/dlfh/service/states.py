@@ -151,7 +151,7 @@ class Facets:
         unknown = [] if where is None else sorted(names_of(parse_where(where)) - self._names)
         if unknown:
             known = ", ".join(map(repr, sorted(self._names))) or "no labels or columns"
-            raise InputError(f"where has the unknown name {unknown[0]!r}: items have {known}")
+            raise InputError(f"unknown name {unknown[0]!r} in where: items have {known}")
 
     @property
     def n_labels(self) -> int:

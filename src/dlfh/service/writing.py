@@ -101,7 +101,7 @@ def _items(state: State, new: Sequence[ItemWithId], limits: Limits) -> Items:
         lengths = {len(item.vectors.get(name, ())) for item in new}
         n = encoder.model_.n_features_[name]
         if lengths != {n}:
-            raise InputError(f"all items of a request, or none, must have a vector of {n} numbers for {name!r}")
+            raise InputError(f"either all items or none must have a vector for {name!r}, which must have {n} numbers")
         modalities[name] = np.array([item.vectors[name] for item in new], np.float32)
     if not modalities:
         raise InputError("an item must have a text, an image or vectors")

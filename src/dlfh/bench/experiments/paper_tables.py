@@ -66,7 +66,7 @@ def published_seconds(source: Source, label: str, size: int) -> float | None:
 
 
 def _published_name(label: str) -> str | None:
-    """Return the paper's name of a row, which must have the paper's setting: its own row if the defaults differ."""
+    """Return the name in the paper of a row with the paper's setting, and None for other rows."""
     name, _, words = label.partition(" ")
     is_paper = words == ("paper" if f"{name} paper" in DEFAULT_PARAMETERS else "")
     return _PUBLISHED_NAMES.get(name, name) if is_paper else None

@@ -3,8 +3,8 @@
 Items with learned codes, which have known labels, are calibrated by held-out queries against training items. Others are
 calibrated by held-out items against each other, since regressions fit the items that they were trained with too well.
 
-The queries are the held-out items. Texts also ask with the names of one or two labels and with single words, because
-people ask short questions, and half of the words of each text look for its own item.
+The queries are the held-out items. Further text queries are the names of one or two labels and single words, because
+people type short queries, and half of the words of each text, as a search for its own item.
 """
 
 from __future__ import annotations

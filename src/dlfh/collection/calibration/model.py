@@ -47,11 +47,11 @@ class Pattern(NamedTuple):
     words: bool  # whether the item's words are compared too
 
     def n_label_weights(self, ranking: str) -> int:
-        """Return the number of weights before those of the modalities: none, or one for `label_evidence`."""
+        """Return the number of weights that precede the modalities' weights: none, or one for `label_evidence`."""
         return int(ranking in LABEL_RANKINGS and bool(self.modalities))
 
     def n_word_weights(self, ranking: str) -> int:
-        """Return the number of weights after those of the modalities.
+        """Return the number of weights that follow the modalities' weights.
 
         Beside labels, words have a second weight, times the probability that an item without labels is relevant: a text
         that names no label asks for its words.
@@ -135,7 +135,7 @@ class Calibration:
         return any(key[:2] == (ranking, query) for key in self.fits)
 
     def fit_for(self, ranking: str, query: str, pattern: Pattern) -> Fit:
-        """Return the coefficients of a pattern, derived from those of single modalities or a default if not fitted."""
+        """Return the coefficients of a pattern; if it was not fitted, from its single modalities or a default."""
         fit = self.fits.get((ranking, query, pattern))
         if fit is not None:
             return fit

@@ -3,9 +3,9 @@
 One table has the items, with codes as 64-bit words that a scan compares by ``bit_count(xor(...))``. A second table has
 the values that filters compare, one per row. Both can be joined with other tables.
 
-A file may come from somebody else, and a database can compute what it returns: by views, generated columns and macros,
-which even replace operators. So statements of the file cannot access other files or the network, the tables must be
-exactly those that we create, and macros must not have the names of built-in functions.
+A file may come from somebody else, and a database can run statements when it is read: views, generated columns and
+macros, which can even replace operators. So statements of the file cannot access other files or the network, the tables
+must be exactly those that we create, and macros must not have the names of built-in functions.
 """
 
 from __future__ import annotations

@@ -267,7 +267,7 @@ def batches(values: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
 
 
 def hits_of(found: list[list[Match]], dtype: type = np.int32) -> Hits:
-    """Return matches as `Hits`, for each query as many as the query with the fewest has."""
+    """Return matches as `Hits`, cut for all queries to the number of the query with the fewest."""
     shape = len(found), min(map(len, found), default=0)
     matches = [match for row in found for match in row[: shape[1]]]
     names = {match.number: match.id for match in matches}

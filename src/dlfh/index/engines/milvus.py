@@ -233,7 +233,7 @@ class MilvusEngine(Engine):
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Change the state before and after a change, so that an interrupted change also has a new state."""
+        """Set a new state before and after a change, so that an interrupted change is noticed, too."""
         try:
             self._change_state()
             yield
@@ -277,7 +277,7 @@ class MilvusEngine(Engine):
         if radius is not None:
             if len(found) == _MAX_FOUND and max(match.distance for match in found) <= radius:
                 raise InputError(
-                    f"more than {_MAX_FOUND:,} items are within {radius} bits, which is more than Milvus can return"
+                    f"more than {_MAX_FOUND:,} items are within Hamming distance {radius}, more than Milvus can return"
                 )
             found = [match for match in found if match.distance <= radius]
         return sorted(found, key=lambda match: (match.distance, match.number))

@@ -169,7 +169,7 @@ class SqlEngine(Engine, Protocol):
         return [Match(number, name, int(distance), state) for number, name, distance, state in rows]
 
     def _conditions(self, request: Request) -> tuple[str, list[Any]]:
-        """Return the condition that a request may find an item, and its parameters."""
+        """Return the SQL condition for items that a request may return, and its parameters."""
         conditions, values = [f"{self._code_columns(request.column)[0]} IS NOT NULL"], list[Any]()
         if request.positions is not None:
             conditions.append(self._one_of("number"))

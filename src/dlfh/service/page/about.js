@@ -34,10 +34,10 @@ export function drawAbout(panel, about, example) {
 function codes(about, bytes, names, example) {
   return [
     element("h3", {}, "Codes"),
-    element("p", {}, `Every item has a code of ${about.bits} bits (${bytes} bytes) for each modality: ${listed(names)}. Items that share a label have codes that differ in few bits, in all modalities.`),
+    element("p", {}, `Every item has a code of ${about.bits} bits (${bytes} bytes) for each modality: ${listed(names)}. Items that share a label have similar codes, in every modality.`),
     example ? element("figure", { class: "code" }, barcode(example.code, about.bits, example.query),
       element("figcaption", {}, "Code of the first result. Bits that differ from the query are marked.")) : null,
-    element("p", {}, "Learned codes are computed from the labels of an item. Unlabelled items and queries have hashed codes, which a hash function predicts from their features."),
+    element("p", {}, "Learned codes are computed from the labels of an item. Queries and unlabelled items have hashed codes, which a hash function computes from their features."),
   ];
 }
 

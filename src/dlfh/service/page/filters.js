@@ -58,7 +58,7 @@ function probability(about, search, hasProbabilities, change) {
     soon();
   });
   show();
-  const why = hasProbabilities ? null : "Probabilities are available for searches by words or pictures only.";
+  const why = hasProbabilities ? null : "Probabilities are available only for searches by words or pictures.";
   return element("label", { class: "min-probability", title: why }, element("span", {}, "Probability"), slider, output);
 }
 
