@@ -11,11 +11,10 @@ import itertools
 import json
 import os
 import secrets
-import sqlite3
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -30,7 +29,6 @@ from dlfh import Collection, Encoder, Index
 from dlfh._persistence.model_folder import config_checksum
 from dlfh.bench.cells import Cache, Cell, Result
 from dlfh.codes import pack
-from dlfh.collection import words
 from dlfh.datasets import Items, make_paired
 from dlfh.errors import DLFHError
 from dlfh.features import BagOfWords
@@ -257,7 +255,7 @@ def _signed_index(rng: Random, files: Files, prefix: str = "") -> Files:
         kind = rng.random()
         if kind < 0.6:
             entry = rng.choice(body["segments"])
-            _sign_segment(rng, files, prefix, entry, body["n_bits"], len(body["modalities"]))
+            _sign_segment(rng, files, prefix, entry, body["n_bits"])
         if kind > 0.5:
             content = damage_json(rng, content)
         content["checksum"] = index_files._checksum(content["index"])
@@ -266,9 +264,10 @@ def _signed_index(rng: Random, files: Files, prefix: str = "") -> Files:
     return files | {prefix + "manifest.json": to_json(content, indent=1)}
 
 
-def _sign_segment(rng: Random, files: Files, prefix: str, entry: Any, n_bits: int, n_modalities: int) -> None:
+def _sign_segment(rng: Random, files: Files, prefix: str, entry: Any, n_bits: int, n_chosen: int = 0) -> None:
+    """Damage one of the last ``n_chosen`` sections, by default of all, or the bitmap of removed rows."""
     name = prefix + entry["file"]
-    if entry["removed"] is not None and rng.random() < 0.2:
+    if entry["removed"] is not None and not n_chosen and rng.random() < 0.2:
         removed = prefix + entry["removed"]["file"]
         files[removed] = damage(rng, files[removed])
         entry["removed"]["checksum"] = zlib.crc32(files[removed])
@@ -276,9 +275,10 @@ def _sign_segment(rng: Random, files: Files, prefix: str, entry: Any, n_bits: in
             entry["removed"]["rows"] = int(np.unpackbits(np.frombuffer(files[removed], np.uint8)).sum())
         return
     sizes = (entry["rows"], tuple(entry["codes"]), entry["id_bytes"], entry["metadata_bytes"])
-    sections = index_files.sections_of(index_files.SegmentRecord(entry["file"], *sizes, ()), n_bits)
+    words = index_files.WordsRecord(**entry["words"]) if "words" in entry else None
+    sections = index_files.sections_of(index_files.SegmentRecord(entry["file"], *sizes, (), words=words), n_bits)
     content, places = bytearray(files[name]), {}
-    chosen = rng.randrange(len(sections))
+    chosen = rng.randrange(len(sections) - (n_chosen or len(sections)), len(sections))
     start = index_files.ALIGNMENT
     for number, section in enumerate(sections):
         places[section.name] = slice(start, start + section.size)
@@ -439,53 +439,21 @@ def _use_collection(case: Case, folder: Path) -> None:
         collection.add(Items.of(values))
 
 
-# Word indexes
-
-_ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id, i AS sz, i AS words FROM n"
-_TABLES = ("words", "words_data", "words_idx", "words_docsize", "words_config")
+# Words
 
 
 def _make_words(rng: Random) -> Case:
-    """Damage the file, or its database in bytes or by statements, with fitting checksums."""
-    files = rng.choice((_collection(), *_kept("words")))
-    header, _, content = files["words.dlfh"].partition(b"\n")
-    kind = rng.random()
-    if kind < 0.2:
-        return Case(files | {"words.dlfh": damage(rng, files["words.dlfh"])})
-    content = damage(rng, content) if kind < 0.6 else _damage_database(rng, content)
-    about = {name: value for name, value in json.loads(header).items() if name != "checksum"}
-    sealed = words._encode_header(about | {"sha256": hashlib.sha256(content).hexdigest()})
-    return Case(files | {"words.dlfh": sealed + b"\n" + content}, signed=True)
-
-
-def _damage_database(rng: Random, content: bytes) -> bytes:
-    table = rng.choice(_TABLES)
-    number = rng.choice((0, 1, 2, 3, 10, 2**31, 2**63 - 1, -1))
-    noise = rng.randbytes(rng.choice((0, 1, 4, 8, 400))).hex()
-    statements = (
-        [f"DROP TABLE {table}", f"CREATE VIEW {table} AS {_ENDLESS}"],
-        [f"DROP TABLE {table}"],
-        [f"CREATE TRIGGER more AFTER INSERT ON {table} BEGIN {_ENDLESS}; END"],
-        ["CREATE TABLE more (x)"],
-        [f"INSERT INTO words_docsize VALUES ({number}, zeroblob({rng.choice((0, 1, 9, 10**6))}))"],
-        [f"DELETE FROM {rng.choice(_TABLES[1:])} WHERE rowid % {rng.choice((1, 2, 3))} = 0"],
-        [f"UPDATE words_data SET block = x'{noise}' WHERE id > {rng.choice((0, 1, 10))}"],
-        [f"UPDATE words_docsize SET sz = x'{noise}'"],
-        [f"UPDATE words_config SET v = {number}"],
-        [f"UPDATE sqlite_schema SET rootpage = {rng.randrange(9)} WHERE name = '{table}'"],
-        [f"UPDATE sqlite_schema SET sql = replace(sql, 'porter', 'trigram'), type = 'view' WHERE name = '{table}'"],
-    )
-    database = sqlite3.connect(":memory:")
-    try:
-        database.deserialize(content)
-        database.execute("PRAGMA writable_schema = ON")
-        for statement in rng.choice(statements):
-            with suppress(sqlite3.Error):
-                database.execute(statement)
-        database.commit()
-        return database.serialize()
-    finally:
-        database.close()
+    """Damage the postings of a segment, with fitting checksums."""
+    files = dict(rng.choice((_collection(), *_kept("words"))))
+    content = json.loads(files["index/manifest.json"])
+    entry = rng.choice(content["index"]["segments"])
+    if rng.random() < 0.2:
+        return Case(files | {f"index/{entry['file']}": damage(rng, files[f"index/{entry['file']}"])})
+    _sign_segment(rng, files, "index/", entry, content["index"]["n_bits"], n_chosen=6)
+    if rng.random() < 0.2:
+        entry["words"] = damage_json(rng, entry["words"])
+    content["checksum"] = index_files._checksum(content["index"])
+    return Case(files | {"index/manifest.json": to_json(content, indent=1)}, signed=True)
 
 
 def _use_words(case: Case, folder: Path) -> None:

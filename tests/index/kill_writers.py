@@ -143,7 +143,7 @@ def compile_kernels() -> None:
 def main() -> None:
     folder, kills, rng = Path(sys.argv[1]), int(sys.argv[2]), np.random.default_rng(int(sys.argv[3]))
     compile_kernels()
-    Index.create(folder, N_BITS, MODALITIES).close()
+    Index.create(folder, N_BITS, MODALITIES, texts=["title"]).close()
     number, model, counts = 0, PlainIndex(N_BITS), Counter[str]()
     for _ in range(kills):
         reported = killed_writer(folder, number, model, rng)

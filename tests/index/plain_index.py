@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dlfh.index import Index
+from dlfh.index.words import WordIndex
 
 MODALITIES = ("image", "text")
 
@@ -83,7 +84,9 @@ def random_items(rng: np.random.Generator, ids: list[str], n_bits: int, alphabet
         chosen[rng.integers(2)] = rng.choice(["learned", "hashed"])
         states = dict(zip(MODALITIES, map(str, chosen), strict=True))
         codes = {m: choices[rng.integers(alphabet)] for m, state in states.items() if state != "absent"}
-        items.append(PlainItem(name, {"n": int(rng.integers(9))} if rng.random() < 0.5 else None, codes, states))
+        number = int(rng.integers(9))
+        metadata = {"n": number, "title": f"kiwi plum{number}"} if rng.random() < 0.5 else None
+        items.append(PlainItem(name, metadata, codes, states))
     return items
 
 
@@ -120,6 +123,10 @@ def assert_same(index: Index, model: PlainIndex) -> None:
         assert {m: code.tobytes() for m, code in stored.codes.items()} == {
             m: code.tobytes() for m, code in item.codes.items()
         }
+    if index.words is not None:
+        titles = WordIndex.build([[(item.metadata or {}).get("title")] for item in model.items])
+        for text in ("plum3 kiwi", "plum5"):
+            assert np.array_equal(index.words.coverage(text), titles.coverage(text))
     for modality in MODALITIES:
         for state in ("learned", "hashed", "absent"):
             assert index.count(modality, state) == sum(item.states[modality] == state for item in model.items)

@@ -24,13 +24,8 @@ def trailing_zeros(typing_context, word):
     return types.uint32(types.uint32), codegen
 
 
-@intrinsic
-def sums_at_most(typing_context, tables, codes, n_bytes, limit):
-    """Return a mask of the 32 codes whose sums of ``tables[b, byte >> 3]``, cut off at 255, are at most ``limit``.
-
-    ``tables`` and ``codes`` are the addresses of uint8 arrays of shape (n_bytes, 32). Tables of 16 entries fit into a
-    vector register, in which most processors look up all bytes of another register at once.
-    """
+def _table_sums(store):
+    """Return the code of `sums_at_most` or, if ``store``, of `store_sums`."""
 
     def codegen(context, builder, signature, arguments):
         triple, _, features = context.codegen().magic_tuple()
@@ -56,7 +51,7 @@ def sums_at_most(typing_context, tables, codes, n_bytes, limit):
                 found = builder.insert_element(found, entry, number(i))
             return found
 
-        table_address, code_address, n, limit = arguments
+        table_address, code_address, n, last = arguments
         table_pointer = builder.inttoptr(table_address, table_type.as_pointer())
         code_pointer = builder.inttoptr(code_address, vector.as_pointer())
         parts = range(32 // width)
@@ -74,7 +69,12 @@ def sums_at_most(typing_context, tables, codes, n_bytes, limit):
                 low, high = (look_up(table, index) for table in halves)
                 found = builder.select(builder.icmp_signed("<", code, splat(0)), high, low)
                 builder.store(builder.call(add, [builder.load(sums[part]), found]), sums[part])
-        limits = builder.insert_element(splat(0), limit, number(0))
+        if store:
+            target = builder.inttoptr(last, vector.as_pointer())
+            for part in parts:
+                builder.store(builder.load(sums[part]), builder.gep(target, [number(part)]), align=1)
+            return context.get_dummy_value()
+        limits = builder.insert_element(splat(0), last, number(0))
         limits = builder.shuffle_vector(limits, limits, ir.Constant(places, [0] * width))
         mask = number(0)
         for part in parts:
@@ -84,7 +84,23 @@ def sums_at_most(typing_context, tables, codes, n_bytes, limit):
             mask = builder.or_(mask, builder.shl(bits, number(part * width)))
         return mask
 
-    return types.uint32(types.uint64, types.uint64, types.intp, types.uint8), codegen
+    return codegen
+
+
+@intrinsic
+def sums_at_most(typing_context, tables, codes, n_bytes, limit):
+    """Return a mask of the 32 codes whose sums of ``tables[b, byte >> 3]``, cut off at 255, are at most ``limit``.
+
+    ``tables`` and ``codes`` are the addresses of uint8 arrays of shape (n_bytes, 32). Tables of 16 entries fit into a
+    vector register, in which most processors look up all bytes of another register at once.
+    """
+    return types.uint32(types.uint64, types.uint64, types.intp, types.uint8), _table_sums(store=False)
+
+
+@intrinsic
+def store_sums(typing_context, tables, codes, n_bytes, sums):
+    """Store the sums of `sums_at_most` at the address ``sums``."""
+    return types.void(types.uint64, types.uint64, types.intp, types.uint64), _table_sums(store=True)
 
 
 @njit

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from dlfh._compile import Kernel
-from dlfh._kernels.inline import popcount, sums_at_most, trailing_zeros
+from dlfh._kernels.inline import popcount, store_sums, sums_at_most, trailing_zeros
 
 _TILE = 2048
 _BYTE = np.uint64(255)
@@ -246,3 +246,84 @@ def within_radius(query_words, item_words, radius):
             kept[t] = distances[j]
             t += 1
     return positions, kept
+
+
+@Kernel
+def sum_tables(tables, codes, rows, distances):
+    """Fill ``distances`` with the sum of ``tables[b, byte b]`` over the bytes of the codes in ``rows``."""
+    for i in range(rows.size):
+        j = rows[i]
+        total = np.int64(0)
+        for b in range(tables.shape[0]):
+            total += tables[b, codes[j, b]]
+        distances[i] = total
+
+
+@Kernel
+def bound_sums(bounds, blocks, sums):
+    """Fill ``sums`` with the sum of ``bounds[b, byte b >> 3]`` over the bytes of each item, cut off at 255.
+
+    ``blocks[j // 32, b, j % 32]`` is byte b of item j, and ``sums`` has an entry for each place of a block.
+    """
+    n_bytes = np.uint64(blocks.shape[1])
+    address, target, table = blocks.ctypes.data, sums.ctypes.data, bounds.ctypes.data
+    for _ in range(blocks.shape[0]):
+        store_sums(table, address, n_bytes, target)
+        address += np.uint64(32) * n_bytes
+        target += np.uint64(32)
+
+
+@Kernel
+def collect_possible(sums, kinds, levels, eligible, limits, losses, allowed, rows):
+    """Write the eligible items whose losses may be allowed to ``rows``, in order; return their number.
+
+    The loss of item j is the sum of ``losses[c, kinds[j], sums[c, j]]`` over the columns c, and at most
+    ``allowed[kinds[j], levels[j]]`` is allowed. ``limits`` has the largest sum of column 0 for which it is, if all
+    other losses are 0; negative for kinds without any. Without ``eligible`` (an empty array), all items are.
+    """
+    n_found = 0
+    for j in range(kinds.size):  # branch-free, because the outcome is hard to predict
+        rows[n_found] = j
+        n_found += 1 if sums[0, j] <= limits[kinds[j], levels[j]] else 0
+    n_kept = 0
+    for t in range(n_found):
+        j = rows[t]
+        kind = kinds[j]
+        loss = losses[0, kind, sums[0, j]]
+        for c in range(1, sums.shape[0]):
+            loss += losses[c, kind, sums[c, j]]
+        if loss <= allowed[kind, levels[j]] and (eligible.size == 0 or eligible[j]):
+            rows[n_kept] = j
+            n_kept += 1
+    return n_kept
+
+
+@Kernel
+def add_scores(rows, counts, lengths, weight, mean_length, scores):
+    """Add the BM25 scores of a word, which ``rows`` have ``counts`` times, to ``scores``, in the order of FTS5."""
+    for i in range(rows.size):
+        frequency = float(counts[i])
+        length = float(lengths[rows[i]])
+        scores[rows[i]] += weight * (
+            (frequency * (1.2 + 1.0)) / (frequency + 1.2 * (1 - 0.75 + 0.75 * length / mean_length))
+        )
+
+
+@Kernel
+def gather_positive(scores, total, rows, shares):
+    """Write the places of positive scores to ``rows`` and their shares of ``total``; return their number."""
+    found = 0
+    for j in range(scores.size):
+        if scores[j] > 0:
+            rows[found] = j
+            shares[found] = scores[j] / total
+            found += 1
+    return found
+
+
+@Kernel
+def mark_levels(places, coverage, levels):
+    """Set ``levels`` to upper bounds of the evidence 2 c^2 / (1 + c^2) of coverages c, in units of 2 / 255."""
+    for i in range(places.size):
+        square = coverage[i] * coverage[i]
+        levels[places[i]] = min(255, int(127.5 * (2 * square / (1 + square))) + 1)

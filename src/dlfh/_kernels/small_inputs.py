@@ -122,6 +122,13 @@ def _weighted_distances(query, weights, item_words):
     return np.unpackbits(differing, axis=1, count=len(weights)) @ weights
 
 
+@_for_small_inputs("search", lambda tables, _, rows, __: len(tables) * (150 + len(rows) // 2))
+def sum_tables(tables, codes, rows, distances):
+    distances[:] = 0
+    for table, of_byte in zip(tables, codes[rows].T, strict=True):
+        distances += table[of_byte]
+
+
 @_for_small_inputs("search", lambda _, item_words, __: 2 * item_words.size)
 def within_radius(query_words, item_words, radius):
     distances = np.bitwise_count(query_words ^ item_words).sum(axis=1, dtype=np.int32)

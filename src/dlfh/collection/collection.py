@@ -129,7 +129,8 @@ class Collection:
             raise InputError(f"a modality of a collection cannot be called {reserved[0]!r}: the name is reserved")
         with new_folder(path) as building:
             encoder.save(building / "model")
-            index = Index.create(building / "index" if address is None else address, encoder.n_bits, columns)
+            place, texts = building / "index" if address is None else address, encoder.text_modalities()
+            index = Index.create(place, encoder.n_bits, columns, texts=texts)
             with cls(encoder, index, path) as collection:
                 try:
                     write_card(building, index)

@@ -16,7 +16,8 @@ from dlfh._arrays import Array, Codes, Floats, Integers, Mask
 from dlfh._validation import check_integer, shown
 from dlfh.errors import InputError, StorageError
 from dlfh.index.items import Hits, Item
-from dlfh.index.segment import Segment, Strings
+from dlfh.index.segment import Segment
+from dlfh.index.strings import Strings
 from dlfh.index.where import Where, has_surrogates
 
 
@@ -72,6 +73,7 @@ class Backend(Protocol):
 
     n_bits: int
     modalities: tuple[str, ...]
+    texts: tuple[str, ...] = ()
     folder: Path | None = None
     address: str | None = None
 

@@ -18,7 +18,7 @@ import re
 import secrets
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +31,9 @@ from dlfh._validation import check_integer
 from dlfh.codes import n_bytes
 from dlfh.errors import InputError, StorageError
 from dlfh.index.backend import check_layout
-from dlfh.index.segment import ABSENT, STATES, Segment, Strings
+from dlfh.index.segment import ABSENT, STATES, Segment
+from dlfh.index.strings import Strings
+from dlfh.index.words import Words
 
 #: Increased when older versions cannot read the files of this one.
 FORMAT_VERSION = 1
@@ -58,6 +60,16 @@ class RemovedRecord:
 
 
 @dataclass(frozen=True)
+class WordsRecord:
+    """The sizes of the postings of a segment."""
+
+    columns: int
+    terms: int
+    term_bytes: int
+    postings: int
+
+
+@dataclass(frozen=True)
 class SegmentRecord:
     """The files of a segment, and the sizes and checksums of its sections."""
 
@@ -68,6 +80,7 @@ class SegmentRecord:
     metadata_bytes: int
     checksums: tuple[int, ...]
     removed: RemovedRecord | None = None
+    words: WordsRecord | None = None
 
 
 @dataclass(frozen=True)
@@ -79,11 +92,14 @@ class Manifest:
     modalities: tuple[str, ...]
     generation: int = 0
     segments: tuple[SegmentRecord, ...] = ()
+    texts: tuple[str, ...] = ()  # names of the metadata whose words are indexed
 
     @functools.cached_property
     def content(self) -> bytes:
         """The bytes of the file, which are determined by the fields."""
         body = asdict(self)
+        for entry in (body, *body["segments"]) if not self.texts else ():  # as before words were indexed
+            entry.pop("texts", None), entry.pop("words", None)
         header = {"format": _FORMAT, "format_version": FORMAT_VERSION, "checksum": _checksum(body)}
         return json.dumps({**header, "index": body}, indent=1).encode()
 
@@ -150,16 +166,17 @@ def _checksum(body: Any) -> int:
 
 def _parse(body: dict[str, Any]) -> Manifest:
     n_bits, modalities = check_layout(body["n_bits"], body["modalities"])
-    segments = tuple(_parse_segment(entry, len(modalities)) for entry in body["segments"])
+    texts = check_layout(n_bits, body["texts"])[1] if "texts" in body else ()
+    segments = tuple(_parse_segment(entry, len(modalities), len(texts)) for entry in body["segments"])
     generation = check_integer(body["generation"], "generation", 0)
-    manifest = Manifest(body["identity"], n_bits, modalities, generation, segments)
+    manifest = Manifest(body["identity"], n_bits, modalities, generation, segments, texts)
     n_files = sum(1 if record.removed is None else 2 for record in segments)
     if len(manifest.files()) < n_files or not _IDENTITY.fullmatch(manifest.identity):
         raise InputError("duplicate file or invalid identity")
     return manifest
 
 
-def _parse_segment(entry: dict[str, Any], n_modalities: int) -> SegmentRecord:
+def _parse_segment(entry: dict[str, Any], n_modalities: int, n_texts: int) -> SegmentRecord:
     rows = check_integer(entry["rows"], "rows", 1, _MAX_ROWS)
     codes = tuple(check_integer(count, "codes", 0, rows) for count in entry["codes"])
     if len(codes) != n_modalities:
@@ -172,7 +189,14 @@ def _parse_segment(entry: dict[str, Any], n_modalities: int) -> SegmentRecord:
         count = check_integer(removed["rows"], "rows", 1, rows - 1)
         checksum = check_integer(removed["checksum"], "checksum", 0)
         removed = RemovedRecord(_file_name(removed["file"]), count, checksum)
-    return SegmentRecord(_file_name(entry["file"]), rows, codes, id_bytes, metadata_bytes, checksums, removed)
+    words = None
+    if n_texts:
+        words = WordsRecord(
+            *(check_integer(entry["words"][field.name], field.name, 0) for field in fields(WordsRecord))
+        )
+        if words.columns != n_texts:
+            raise InputError("words must have one column for each text")
+    return SegmentRecord(_file_name(entry["file"]), rows, codes, id_bytes, metadata_bytes, checksums, removed, words)
 
 
 def _file_name(name: Any) -> str:
@@ -213,7 +237,18 @@ def sections_of(record: SegmentRecord, n_bits: int) -> list[_Section]:
             _Section("metadata checksums", "<u4", (rows,)),
             _Section("metadata", "u1", (record.metadata_bytes,)),
         ]
-    return sections
+    return sections if record.words is None else [*sections, *_sections_of_words(record.words, rows)]
+
+
+def _sections_of_words(words: WordsRecord, rows: int) -> list[_Section]:
+    return [
+        _Section("word offsets", "<i8", (words.terms + 1,)),
+        _Section("words", "u1", (words.term_bytes,)),
+        _Section("text lengths", "<i4", (rows,)),
+        _Section("posting offsets", "<i8", (words.columns * words.terms + 1,)),
+        _Section("posting rows", "<u4", (words.postings,)),
+        _Section("posting counts", "<u2", (words.postings,)),
+    ]
 
 
 @functools.lru_cache
@@ -224,13 +259,19 @@ def _file_size(record: SegmentRecord, n_bits: int) -> int:
 def _arrays(segment: Segment) -> list[Array]:
     ids, metadata = segment.ids, segment.metadata
     arrays: list[Array] = [*segment.codes, segment.states, ids.offsets, ids.blob, segment.hashes, segment.hash_rows]
-    return arrays if segment.checksums is None else [*arrays, metadata.offsets, segment.checksums, metadata.blob]
+    arrays += [] if segment.checksums is None else [metadata.offsets, segment.checksums, metadata.blob]
+    return arrays if segment.words is None else [*arrays, *segment.words.arrays]
 
 
 def write_segment(folder: Path, segment: Segment, n_bits: int) -> SegmentRecord:
     """Write a segment to a new file."""
     name, counts = f"segment-{secrets.token_hex(8)}.dlfh", tuple(map(len, segment.codes))
-    record = SegmentRecord(name, len(segment), counts, len(segment.ids.blob), len(segment.metadata.blob), ())
+    words = None
+    if segment.words is not None:
+        terms = segment.words.terms
+        words = WordsRecord(segment.words.n_columns, len(terms), len(terms.blob), len(segment.words.rows))
+    sizes = len(segment.ids.blob), len(segment.metadata.blob)
+    record = SegmentRecord(name, len(segment), counts, *sizes, (), words=words)
     sections = sections_of(record, n_bits)
     stored = [
         np.ascontiguousarray(array, section.dtype).reshape(-1).view(np.uint8)
@@ -265,6 +306,10 @@ def read_segment(folder: Path, record: SegmentRecord, n_bits: int, *, verify: bo
             raise _damaged(folder, record.file, f"has bytes between its sections (after {section.name})")
         arrays[section.name] = raw.view(section.dtype).reshape(section.shape)
         start += section.padded
+    words = None
+    if record.words is not None:
+        terms, *postings = (arrays[section.name] for section in sections[-5:])
+        words = Words(record.words.columns, Strings(arrays["word offsets"], terms), *postings)
     segment = Segment(
         Strings(arrays["id offsets"], arrays["ids"]),
         arrays["id hashes"],
@@ -273,6 +318,7 @@ def read_segment(folder: Path, record: SegmentRecord, n_bits: int, *, verify: bo
         tuple(arrays[f"codes {m}"] for m in range(len(record.codes))),
         Strings(arrays["metadata offsets"], arrays["metadata"]) if "metadata" in arrays else Strings.empty(record.rows),
         arrays.get("metadata checksums"),
+        words,
     )
     _check_structure(segment, folder, record.file)
     return segment
@@ -298,6 +344,9 @@ def _check_structure(segment: Segment, folder: Path, file: str) -> None:
     for states, codes in zip(segment.states, segment.codes, strict=True):
         if states.max() >= len(STATES) or np.count_nonzero(states) != len(codes):
             raise _damaged(folder, file, "has states that do not match its codes")
+    problem = segment.words and segment.words.problem()
+    if problem:
+        raise _damaged(folder, file, problem)
 
 
 def check_sizes(folder: Path, record: SegmentRecord, n_bits: int) -> None:

@@ -17,11 +17,12 @@ from dlfh.errors import InputError
 from dlfh.index.backend import Backend, Reader, Request, check_known, check_layout
 from dlfh.index.engines.address import create_engine, is_address, open_engine
 from dlfh.index.items import Hits, Item
-from dlfh.index.local import LocalBackend
+from dlfh.index.local import LocalBackend, Snapshot
 from dlfh.index.nearest import as_array, as_codes, check_queries
 from dlfh.index.segment import ABSENT, HASHED, LEARNED, STATES, check_ids, make_segment
 from dlfh.index.store import Store
 from dlfh.index.where import Where, parse_where
+from dlfh.index.words import WordIndex
 
 Ranking = Literal["hamming", "asymmetric"]
 
@@ -78,7 +79,9 @@ class Index:
     # Opening and closing
 
     @classmethod
-    def create(cls, place: str | os.PathLike[str], n_bits: int, modalities: Sequence[str]) -> Self:
+    def create(
+        cls, place: str | os.PathLike[str], n_bits: int, modalities: Sequence[str], *, texts: Sequence[str] = ()
+    ) -> Self:
         """Create an empty index in a folder or a database, and open it for writing.
 
         Parameters
@@ -89,6 +92,8 @@ class Index:
             ``dlfh``; a password can also come from the environment.
         n_bits : int
         modalities : sequence of str
+        texts : sequence of str
+            Names of metadata whose words are indexed with the items, for `Collection.search`; in a folder only.
 
         Examples
         --------
@@ -104,7 +109,8 @@ class Index:
         layout = check_layout(n_bits, modalities)
         if is_address(place):
             return cls.__new__(cls)._use(create_engine(str(place), *layout))
-        return cls.__new__(cls)._use(LocalBackend(*layout, Store.create(Path(place), *layout)))
+        names = check_layout(n_bits, texts)[1] if texts else ()
+        return cls.__new__(cls)._use(LocalBackend(*layout, Store.create(Path(place), *layout, names)))
 
     @classmethod
     def open(cls, place: str | os.PathLike[str], *, writable: bool = False, verify: bool = True) -> Self:
@@ -204,7 +210,9 @@ class Index:
         present : dict of arrays of bool, optional
             Which items have a code in each modality; all by default. Every item needs a code in at least one.
         """
-        segment = make_segment(self.n_bits, self.modalities, ids, codes, learned, metadata, present)
+        segment = make_segment(
+            self.n_bits, self.modalities, ids, codes, learned, metadata, present, texts=self._backend.texts
+        )
         self._open_backend().write(segment, replace=False)
 
     def put(self, ids: Sequence[str], codes: Mapping[str, npt.NDArray[np.uint8]], **options: Any) -> None:
@@ -212,7 +220,7 @@ class Index:
 
         Codes, states and metadata of an item are all replaced. The item counts as newly added: it moves to the end.
         """
-        segment = make_segment(self.n_bits, self.modalities, ids, codes, **options)
+        segment = make_segment(self.n_bits, self.modalities, ids, codes, **options, texts=self._backend.texts)
         self._open_backend().write(segment, replace=True)
 
     def remove(self, ids: Sequence[str]) -> None:
@@ -399,6 +407,12 @@ class Index:
     def state(self) -> str | None:
         """An identifier of the current content, which no other content of any index ever has; None in memory."""
         return self._backend.state
+
+    @property
+    def words(self) -> WordIndex | None:
+        """The words of the items' texts, by the names that `create` got; None if they are not indexed here."""
+        reader = self._backend.reader()
+        return reader.words if isinstance(reader, Snapshot) and reader.texts else None
 
     def existing_items(self, positions: Sequence[int]) -> list[tuple[int, Item]]:
         """Return the given positions and their items, without items that another process has removed."""

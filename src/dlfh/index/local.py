@@ -24,9 +24,11 @@ from dlfh.index.backend import ApproximateIndex, Backend, Reader, Request, check
 from dlfh.index.files import check_checksums
 from dlfh.index.items import Hits, Item
 from dlfh.index.nearest import Column, as_codes
-from dlfh.index.segment import ABSENT, LEARNED, Part, Segment, Strings
+from dlfh.index.segment import ABSENT, LEARNED, Part, Segment
 from dlfh.index.store import Store
+from dlfh.index.strings import Strings
 from dlfh.index.where import Where
+from dlfh.index.words import WordIndex
 
 Parts = tuple[Part, ...]
 
@@ -46,6 +48,7 @@ class Snapshot(Reader):
     parts: Parts
     n_bits: int
     modalities: tuple[str, ...]
+    texts: tuple[str, ...] = ()
     _columns: dict[int, Column] = field(default_factory=dict)
     _lock: Any = field(default_factory=threading.Lock)
 
@@ -133,6 +136,12 @@ class Snapshot(Reader):
         mask = np.concatenate([np.empty(0, bool), *(mask if live is None else mask[live] for mask, live in masks)])
         return mask if positions is None else mask[np.asarray(positions, np.int64)]
 
+    @cached_property
+    def words(self) -> WordIndex:
+        """The words of the items' texts."""
+        parts = [(part.segment.words, part.removed) for part in self.parts]
+        return WordIndex([(words, removed) for words, removed in parts if words is not None], len(self.texts))
+
     def column(self, column: int) -> Column:
         """Return the codes of a modality: without a copy if one clean segment has them all, otherwise gathered once."""
         with self._lock:
@@ -197,6 +206,7 @@ class LocalBackend(Backend):
 
     def __init__(self, n_bits: int, modalities: tuple[str, ...], store: Store | None = None) -> None:
         self.n_bits, self.modalities, self._store = n_bits, modalities, store
+        self.texts = () if store is None else store.manifest.texts
         self.folder = None if store is None else store.folder
         self._writing = threading.RLock()
         self._snapshot: Snapshot | None = self._snapshot_of(() if store is None else store.parts)
@@ -270,7 +280,7 @@ class LocalBackend(Backend):
 
     def _snapshot_of(self, parts: Parts) -> Snapshot:
         self._state = None if self._store is None else self._store.manifest.state
-        return Snapshot(parts, self.n_bits, self.modalities)
+        return Snapshot(parts, self.n_bits, self.modalities, self.texts)
 
     def reader(self) -> Snapshot:
         if self._snapshot is None:

@@ -20,7 +20,9 @@ from dlfh.codes import n_bytes
 from dlfh.errors import InputError, StorageError
 from dlfh.index.items import Item
 from dlfh.index.nearest import as_array, check_packed
+from dlfh.index.strings import Strings
 from dlfh.index.where import Fields
+from dlfh.index.words import Words
 
 if TYPE_CHECKING:
     from dlfh.index.files import SegmentRecord
@@ -33,73 +35,13 @@ STATES = ("absent", "learned", "hashed")
 
 
 @dataclass(frozen=True)
-class Strings:
-    """Byte strings; string i is ``blob[offsets[i]:offsets[i + 1]]``."""
-
-    offsets: Integers
-    blob: npt.NDArray[np.uint8]
-
-    @classmethod
-    def of(cls, strings: Sequence[bytes]) -> Strings:
-        lengths = itertools.chain((0,), map(len, strings))
-        offsets = np.fromiter(lengths, np.int64, len(strings) + 1).cumsum()
-        return cls(offsets, np.frombuffer(b"".join(strings), np.uint8))
-
-    @classmethod
-    def empty(cls, n: int) -> Strings:
-        return cls(np.broadcast_to(np.int64(0), n + 1), np.empty(0, np.uint8))
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, row: int) -> bytes:
-        return self.blob[self.offsets.item(row) : self.offsets.item(row + 1)].tobytes()
-
-    def __iter__(self) -> Iterator[bytes]:
-        blob = np.ascontiguousarray(self.blob).data
-        return (bytes(blob[start:stop]) for start, stop in itertools.pairwise(self.offsets.tolist()))
-
-    def take(self, rows: Integers) -> Strings:
-        offsets = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum(np.diff(self.offsets)[rows], out=offsets[1:])
-        blob = np.empty(offsets[-1], np.uint8)
-        _kernels.gather_strings(self.offsets, self.blob, rows, offsets, blob)
-        return Strings(offsets, blob)
-
-    @classmethod
-    def concatenate(cls, several: Iterable[Strings]) -> Strings:
-        parts = list(several)
-        ends = np.cumsum([0, *(part.offsets[-1] for part in parts)])
-        offsets = [part.offsets[:-1] + start for part, start in zip(parts, ends, strict=False)]
-        return cls(np.concatenate([*offsets, ends[-1:]]), np.concatenate([part.blob for part in parts]))
-
-    def find_duplicate(self) -> bytes | None:
-        hashes, order = self.hash_table()
-        equal = np.flatnonzero(hashes[1:] == hashes[:-1])
-        pairs = zip(order[equal].tolist(), order[equal + 1].tolist(), strict=True)
-        return next((self[first] for first, second in pairs if self[first] == self[second]), None)
-
-    def hashes(self) -> npt.NDArray[np.uint64]:
-        """Return the 64-bit FNV-1a hash of each string."""
-        values = np.empty(len(self), np.uint64)
-        _kernels.hash_strings(self.offsets, self.blob, values)
-        return values
-
-    def hash_table(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
-        """Return the sorted hashes and their rows: a dictionary that can be mapped from a file."""
-        hashes = self.hashes()
-        order = np.argsort(hashes, kind="stable")
-        return hashes[order], order.astype(np.uint32)
-
-
-@dataclass(frozen=True)
 class Segment:
     """Items in the order in which they were added.
 
     ``states[m, i]`` is the state of item i in modality m, and ``codes[m]`` has the codes of the items that have one, in
     order. ``hashes`` and ``hash_rows`` are the hash table of the ids. ``metadata`` are JSON texts, empty for items
     without metadata. ``checksums`` cover id and text, so that items can be checked one by one; None if no item has
-    metadata.
+    metadata. ``words`` are those of the metadata that are texts; None if the index has none.
     """
 
     ids: Strings
@@ -109,17 +51,24 @@ class Segment:
     codes: tuple[Codes, ...]
     metadata: Strings
     checksums: Checksums | None
+    words: Words | None
 
     @classmethod
     def of(
-        cls, ids: Strings, states: Codes, codes: Iterable[Codes], metadata: Strings, checksums: Checksums | None = None
+        cls,
+        ids: Strings,
+        states: Codes,
+        codes: Iterable[Codes],
+        metadata: Strings,
+        words: Words | None,
+        checksums: Checksums | None = None,
     ) -> Segment:
         """Create a segment from items with distinct ids."""
         if not len(metadata.blob):
             metadata, checksums = Strings.empty(len(ids)), None
         elif checksums is None:
             checksums = _checksums(ids, metadata)
-        return cls(ids, *ids.hash_table(), states, tuple(codes), metadata, checksums)
+        return cls(ids, *ids.hash_table(), states, tuple(codes), metadata, checksums, words)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -163,10 +112,10 @@ class Segment:
         for old, new, values in zip(self.states, states, self.codes, strict=True):
             place = np.cumsum(old != ABSENT) - 1
             codes.append(values[place[rows[new != ABSENT]]])
-        ids = self.ids.take(rows)
+        ids, words = self.ids.take(rows), self.words and self.words.take(rows)
         if self.checksums is None:
-            return Segment.of(ids, states, codes, Strings.empty(len(rows)))
-        return Segment.of(ids, states, codes, self.metadata.take(rows), self.checksums[rows])
+            return Segment.of(ids, states, codes, Strings.empty(len(rows)), words)
+        return Segment.of(ids, states, codes, self.metadata.take(rows), words, self.checksums[rows])
 
     @classmethod
     def concatenate(cls, segments: Sequence[Segment]) -> Segment:
@@ -181,6 +130,7 @@ class Segment:
             np.concatenate([segment.states for segment in segments], axis=1),
             map(np.concatenate, zip(*(segment.codes for segment in segments), strict=True)),
             Strings.concatenate(segment.metadata for segment in segments),
+            Words.concatenate([words for words in (segment.words for segment in segments) if words is not None]),
             checksums,
         )
 
@@ -255,8 +205,10 @@ def make_segment(
     learned: Any = False,
     metadata: Any = None,
     present: Any = None,
+    *,
+    texts: Sequence[str] = (),
 ) -> Segment:
-    """Check the arguments of `Index.add`, and return them as a segment."""
+    """Check the arguments of `Index.add`, and return them as a segment; ``texts`` are names of metadata."""
     names = check_ids(ids, distinct=True)
     n = len(names)
     if not isinstance(codes, Mapping):
@@ -285,7 +237,15 @@ def make_segment(
     without = np.flatnonzero((states == ABSENT).all(axis=0))
     if len(without):
         raise InputError(f"item {names[int(without[0])].decode()!r} has no code in any modality")
-    return Segment.of(names, states, columns, _metadata(metadata, n))
+    metadata = list(metadata) if isinstance(metadata, Iterator) else metadata
+    stored = _metadata(metadata, n)
+    found = ([_text(value, name) for name in texts] for value in (metadata if len(stored.blob) else [None] * n))
+    return Segment.of(names, states, columns, stored, Words.of(found, len(texts)) if texts else None)
+
+
+def _text(metadata: Mapping[str, Any] | None, name: str) -> str | None:
+    value = metadata.get(name) if metadata else None
+    return value if isinstance(value, str) else None
 
 
 def _flags(value: Any, n: int, name: str) -> Mask:

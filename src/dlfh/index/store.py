@@ -27,7 +27,8 @@ from dlfh._persistence.files import Lock, create_folder, identity_of, read_regul
 from dlfh.errors import StorageError
 from dlfh.index import files
 from dlfh.index.files import MANIFEST, Manifest
-from dlfh.index.segment import Part, Strings
+from dlfh.index.segment import Part
+from dlfh.index.strings import Strings
 
 Result = TypeVar("Result")
 
@@ -64,21 +65,21 @@ class Store:
         return self.is_writer and self._process == os.getpid()
 
     @classmethod
-    def create(cls, folder: Path, n_bits: int, modalities: tuple[str, ...]) -> Store:
+    def create(cls, folder: Path, n_bits: int, modalities: tuple[str, ...], texts: tuple[str, ...] = ()) -> Store:
         """Create an empty index in a new or empty folder, and open it for writing."""
         _check_free(folder)
         try:
             with create_folder(folder):
-                return cls._create(folder, n_bits, modalities)
+                return cls._create(folder, n_bits, modalities, texts)
         except OSError as error:
             raise StorageError(f"cannot create an index in {folder}: {error.strerror or error}") from None
 
     @classmethod
-    def _create(cls, folder: Path, n_bits: int, modalities: tuple[str, ...]) -> Store:
+    def _create(cls, folder: Path, n_bits: int, modalities: tuple[str, ...], texts: tuple[str, ...]) -> Store:
         lock = _take_lock(folder)
         try:
             _check_free(folder)
-            manifest = Manifest(secrets.token_hex(16), n_bits, modalities)
+            manifest = Manifest(secrets.token_hex(16), n_bits, modalities, texts=texts)
             files.write_manifest(folder, manifest)
             return cls(folder, manifest, lock, verify=True)
         except BaseException:

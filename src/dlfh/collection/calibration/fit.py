@@ -45,10 +45,11 @@ from dlfh.collection.calibration.pairs import (
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_codes import ItemVectors, Training
 from dlfh.collection.understanding import label_words
-from dlfh.collection.words import WordIndex, tokens, without_words
+from dlfh.collection.words import tokens, without_words
 from dlfh.datasets.items import Items
 from dlfh.features import BagOfWords
 from dlfh.features.text import ENGLISH_STOP_WORDS
+from dlfh.index.words import WordIndex
 
 if TYPE_CHECKING:
     from dlfh.collection.evaluation import HeldOut

@@ -22,7 +22,8 @@ from dlfh.index import nearest
 from dlfh.index.backend import ApproximateIndex, Backend, Reader, Request, check_layout
 from dlfh.index.engines.address import Address
 from dlfh.index.items import Hits, Item
-from dlfh.index.segment import ABSENT, LEARNED, STATES, Segment, Strings
+from dlfh.index.segment import ABSENT, LEARNED, STATES, Segment
+from dlfh.index.strings import Strings
 from dlfh.index.where import Where, all_values
 
 #: Version of the tables.

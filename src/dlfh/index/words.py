@@ -1,0 +1,315 @@
+"""Words of texts: postings of the items of a segment, and their scores by BM25.
+
+Codes represent what labels teach; a brand, a name or a rare word can only be found as a word. SQLite's FTS5 splits
+texts into words: it ships with Python, handles every script that separates words by spaces, removes accents and reduces
+English words to their stems. Each distinct word is given to it once. Scores are those of its function ``bm25``, to the
+last bit, but computed from arrays, which are stored with each segment and never change.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import sqlite3
+import threading
+from array import array
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from dlfh._arrays import Array, Floats, Integers, Mask
+from dlfh._parallel import checkpoint
+from dlfh.index.strings import Strings
+
+#: Only this many words of a query count.
+_MAX_QUERY_WORDS = 256
+#: Words whose stems are remembered, and those that are split at a time.
+_MAX_KNOWN, _CHUNK = 1 << 20, 1 << 14
+#: A run of characters between white space and ASCII punctuation; FTS5 splits it further.
+RUN = re.compile(r"[^\s\0-/:-@\[-`{-~]+")
+#: Parameters of BM25, and the largest count of a word that is told from larger ones.
+_K1, _B, _MAX_COUNT = 1.2, 0.75, 0xFFFF
+
+_known: dict[str, tuple[str, ...]] = {}
+_database: sqlite3.Connection | None = None
+_lock = threading.Lock()
+
+
+def split(runs: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the words of each run of characters, as FTS5 normalises them; most runs are one word."""
+    found = {run: words for run in runs if (words := _known.get(run)) is not None}
+    missing = [run for run in dict.fromkeys(runs) if run not in found]
+    for start in range(0, len(missing), _CHUNK):
+        found |= _split_by_fts5(missing[start : start + _CHUNK])
+    if missing:
+        if len(_known) > _MAX_KNOWN:
+            _known.clear()
+        _known.update((run, found[run]) for run in missing)
+    return [found[run] for run in runs]
+
+
+def _split_by_fts5(runs: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    global _database
+    checkpoint()
+    with _lock:
+        if _database is None:
+            _database = sqlite3.connect(":memory:", check_same_thread=False)
+            tokenize = "tokenize='porter unicode61 remove_diacritics 2'"
+            _database.execute(f"CREATE VIRTUAL TABLE runs USING fts5(run, content='', {tokenize})")
+            _database.execute("CREATE VIRTUAL TABLE words USING fts5vocab(runs, instance)")
+        # SQLite stores neither lone surrogates nor NUL characters.
+        stored = (run.encode("utf-8", "replace").decode().replace("\0", " ") for run in runs)
+        _database.executemany("INSERT INTO runs (rowid, run) VALUES (?, ?)", enumerate(stored))
+        rows = sorted(_database.execute("SELECT doc, offset, term FROM words").fetchall())
+        _database.rollback()
+    words: list[list[str]] = [[] for _ in runs]
+    for row, _, term in rows:
+        words[row].append(term)
+    return dict(zip(runs, map(tuple, words), strict=True))
+
+
+@dataclass(frozen=True)
+class Words:
+    """Postings of items, which have a text, or none, in each of several columns.
+
+    terms: Distinct words, in ascending order.
+    lengths (items,): Number of words in all texts of an item.
+    starts (columns * terms + 1,), rows, counts: The items with term t in column c are ``rows[starts[i]:starts[i + 1]]``
+        with ``i = c * len(terms) + t``, ascending, and ``counts`` says how often they have it.
+    """
+
+    n_columns: int
+    terms: Strings
+    lengths: Array
+    starts: Integers
+    rows: Array
+    counts: Array
+
+    @classmethod
+    def of(cls, texts: Iterable[Sequence[str | None]], n_columns: int) -> Words:
+        """Index texts: for each item a text, or None, per column."""
+        number_of: defaultdict[str, int] = defaultdict(itertools.count().__next__)
+        numbers, n_runs = array("q"), array("q")
+        for text in itertools.chain.from_iterable(texts):
+            runs = RUN.findall(text) if text else ()
+            numbers.extend(map(number_of.__getitem__, runs))
+            n_runs.append(len(runs))
+        by_run = split([*number_of])
+        terms = sorted({term for found in by_run for term in found})
+        place = {term: number for number, term in enumerate(terms)}
+        n_words = np.fromiter(map(len, by_run), np.int64, len(by_run))
+        words = np.fromiter((place[term] for found in by_run for term in found), np.int64, int(n_words.sum()))
+        # From runs to words, and from cells (items, columns) to postings.
+        runs_of = np.array(numbers, np.int64)
+        cells = np.repeat(np.repeat(np.arange(len(n_runs)), n_runs), n_words[runs_of])
+        words = words[_ranges((np.cumsum(n_words) - n_words)[runs_of], n_words[runs_of])]
+        items, columns = np.divmod(cells, n_columns)
+        n_items, n_lists = len(n_runs) // n_columns, n_columns * len(terms)
+        keys, counts = np.unique((columns * len(terms) + words) * n_items + items, return_counts=True)
+        lists, rows = np.divmod(keys, max(n_items, 1))
+        return cls(
+            n_columns,
+            Strings.of([term.encode() for term in terms]),
+            np.bincount(items, minlength=n_items).astype(np.int32),
+            _starts(np.bincount(lists, minlength=n_lists)),
+            rows.astype(np.uint32),
+            np.minimum(counts, _MAX_COUNT).astype(np.uint16),
+        )
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        return self.terms.offsets, self.terms.blob, self.lengths, self.starts, self.rows, self.counts
+
+    def problem(self) -> str | None:
+        """Return what makes the arrays unsafe to use, if anything does."""
+        for offsets, n in ((self.terms.offsets, len(self.terms.blob)), (self.starts, len(self.rows))):
+            if offsets[0] != 0 or offsets[-1] != n or (offsets[1:] < offsets[:-1]).any():
+                return "has offsets out of range"
+        if len(self.rows) and self.rows.max() >= len(self):
+            return "has rows out of range"
+        return "has texts of negative length" if len(self) and self.lengths.min() < 0 else None
+
+    def find(self, term: bytes) -> int | None:
+        place = bisect_left(range(len(self.terms)), term, key=self.terms.__getitem__)
+        return place if place < len(self.terms) and self.terms[place] == term else None
+
+    def take(self, rows: Integers) -> Words:
+        """Return the postings of some items, given in ascending order, without the words that none of them has."""
+        kept = np.zeros(len(self), bool)
+        kept[rows] = True
+        new_row = (np.cumsum(kept) - 1).astype(np.uint32)
+        postings = kept[self.rows]
+        sizes = np.diff(np.concatenate([[0], np.cumsum(postings)])[self.starts]).reshape(self.n_columns, -1)
+        used = np.flatnonzero(sizes.any(axis=0))
+        starts = _starts(sizes[:, used].ravel())
+        terms, lengths = self.terms.take(used), self.lengths[rows]
+        return Words(self.n_columns, terms, lengths, starts, new_row[self.rows[postings]], self.counts[postings])
+
+    @classmethod
+    def concatenate(cls, several: Sequence[Words]) -> Words | None:
+        """Return the postings of the items of several, one after another; None if there are none."""
+        if not several:
+            return None
+        n_columns = several[0].n_columns
+        known = [[*words.terms] for words in several]
+        terms = sorted({*itertools.chain.from_iterable(known)})
+        place = {term: number for number, term in enumerate(terms)}
+        lists = [
+            np.arange(n_columns)[:, None] * len(terms)
+            + np.fromiter(map(place.__getitem__, names), np.int64, len(names))
+            for names in known
+        ]
+        sizes = np.zeros(n_columns * len(terms), np.int64)
+        for words, numbers in zip(several, lists, strict=True):
+            sizes[numbers.ravel()] += np.diff(words.starts)
+        starts = _starts(sizes)
+        rows, counts = np.empty(starts[-1], np.uint32), np.empty(starts[-1], np.uint16)
+        ends, offset = starts[:-1].copy(), 0
+        for words, numbers in zip(several, lists, strict=True):
+            n_postings = np.diff(words.starts)
+            places = _ranges(ends[numbers.ravel()], n_postings)
+            rows[places], counts[places] = words.rows + np.uint32(offset), words.counts
+            ends[numbers.ravel()] += n_postings
+            offset += len(words)
+        lengths = np.concatenate([words.lengths for words in several])
+        return cls(n_columns, Strings.of(terms), lengths, starts, rows, counts)
+
+
+def _starts(sizes: Array) -> Integers:
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+
+
+def _ranges(first: Integers, lengths: Integers) -> Integers:
+    """Return ``first[i], first[i] + 1, ...`` for each i, ``lengths[i]`` numbers, one after another."""
+    ends = np.cumsum(lengths)
+    return np.repeat(first - ends + lengths, lengths) + np.arange(ends[-1] if len(ends) else 0)
+
+
+class Matches(NamedTuple):
+    """Positions of the items that have a word of a query, ascending, and how much of the query each covers."""
+
+    positions: Integers
+    coverage: Floats
+
+
+class WordIndex:
+    """The words of all items: those of several segments, without removed items (a mask, or None)."""
+
+    def __init__(self, parts: Sequence[tuple[Words, Mask | None]], n_columns: int) -> None:
+        self.parts = parts
+        self._n_columns = n_columns
+        self._n_live = [len(words) - (0 if gone is None else int(gone.sum())) for words, gone in parts]
+
+    @classmethod
+    def build(cls, texts: Iterable[Sequence[str | None]], n_columns: int = 1) -> WordIndex:
+        """Index texts: for each item a text, or None, per column."""
+        return cls([(Words.of(texts, n_columns), None)], n_columns)
+
+    def __len__(self) -> int:
+        return sum(self._n_live)
+
+    @cached_property
+    def _mean_length(self) -> float:
+        totals = (
+            words.lengths.sum(dtype=np.int64, where=True if gone is None else ~gone) for words, gone in self.parts
+        )
+        return max(int(sum(totals)), 1) / max(len(self), 1)
+
+    @cached_property
+    def _ranks(self) -> list[Integers | None]:
+        """For each part with removed items, the number of remaining items before each."""
+        return [None if gone is None else np.cumsum(~gone) - 1 for _, gone in self.parts]
+
+    def coverage(self, text: str, columns: Sequence[int] | None = None) -> Floats:
+        """Return how much of a query each item's texts cover, see `matches`."""
+        coverage = np.zeros(len(self))
+        matches = self.matches(text, columns)
+        coverage[matches.positions] = matches.coverage
+        return coverage
+
+    def matches(self, text: str, columns: Sequence[int] | None = None) -> Matches:
+        """Return how much of a query items cover: the BM25 score divided by the total weight of its words.
+
+        It is about 1 for an item with all words. Words that occur in at least half of the texts are ignored, unless
+        the query has no others.
+
+        columns: The columns to search; all by default.
+        """
+        checkpoint()
+        searched = range(self._n_columns) if columns is None else columns
+        runs = [*{run.lower(): run for run in RUN.findall(text)}.values()][:_MAX_QUERY_WORDS]
+        # A run without any word, such as an emoji, counts as a word that no text has.
+        words = [word for found in split(runs) for word in found or ("",)] if searched else []
+        postings = [[self._postings(part, word.encode(), searched) for part in self.parts] for word in words]
+        numbers = [sum(len(rows) for rows, _ in found) for found in postings]
+        weights = [math.log((max(len(self), n) - n + 0.5) / (n + 0.5)) for n in numbers]
+        if all(weight <= 0 for weight in weights):
+            weights = [1e-6] * len(weights)
+        total = math.fsum(weight for weight in weights if weight > 0)
+        positions, coverage, start = [np.empty(0, np.int64)], [np.empty(0)], 0
+        for number, (part, n_live, ranks) in enumerate(zip(self.parts, self._n_live, self._ranks, strict=True)):
+            counted = [(each[number], weight) for each, weight in zip(postings, weights, strict=True) if weight > 0]
+            rows, scores = _scores(part[0].lengths, [(*found, weight) for found, weight in counted], self._mean_length)
+            positions.append(start + (rows if ranks is None else ranks[rows]))
+            coverage.append(scores / total)
+            start += n_live
+        return Matches(np.concatenate(positions), np.concatenate(coverage))
+
+    def with_all(self, words: Sequence[str]) -> Integers:
+        """Return the positions of the items that have all words in one column."""
+        found, start = [np.empty(0, np.int64)], 0
+        for part, n_live, ranks in zip(self.parts, self._n_live, self._ranks, strict=True):
+            for column in range(self._n_columns):
+                lists = [self._postings(part, word.encode(), [column])[0] for word in words]
+                rows = min(lists, key=len, default=np.empty(0, np.int64))
+                for other in lists:
+                    rows = rows[np.isin(rows, other, assume_unique=True)] if len(rows) else rows
+                found.append(start + (rows.astype(np.int64) if ranks is None else ranks[rows]))
+            start += n_live
+        return np.unique(np.concatenate(found))
+
+    def _postings(self, part: tuple[Words, Mask | None], term: bytes, columns: Sequence[int]) -> tuple[Array, Array]:
+        """Return the remaining items of a segment that have a word in some columns, and how often."""
+        words, gone = part
+        place = words.find(term)
+        lists = [] if place is None else [column * len(words.terms) + place for column in columns]
+        slices = [slice(words.starts[i], words.starts[i + 1]) for i in lists]
+        found = [(words.rows[each], words.counts[each]) for each in slices if each.stop > each.start]
+        rows, counts = found[0] if found else (np.empty(0, np.uint32), np.empty(0, np.uint16))
+        for more_rows, more_counts in found[1:]:
+            both = np.union1d(rows, more_rows)
+            total = np.zeros(len(both), np.int64)
+            total[np.searchsorted(both, rows)] += counts
+            total[np.searchsorted(both, more_rows)] += more_counts
+            rows, counts = both, total
+        if gone is not None and len(rows):
+            kept = ~gone[rows]
+            rows, counts = rows[kept], counts[kept]
+        return rows, counts
+
+
+def _scores(
+    lengths: Array, postings: Sequence[tuple[Array, Array, float]], mean_length: float
+) -> tuple[Integers, Floats]:
+    """Return the rows that have any of several words, ascending, and their scores, as ``bm25`` adds them up."""
+    if not postings:
+        return np.empty(0, np.int64), np.empty(0)
+    rows = postings[0][0].astype(np.int64)
+    if len(postings) > 1:
+        rows = np.unique(np.concatenate([each for each, _, _ in postings])).astype(np.int64)
+    scores = np.zeros(len(rows))
+    for found, counts, weight in postings:
+        frequency = counts.astype(np.float64)
+        shrunk = _K1 * (1 - _B + _B * lengths[found] / mean_length)
+        places = slice(None) if len(postings) == 1 else np.searchsorted(rows, found)
+        scores[places] += weight * ((frequency * (_K1 + 1.0)) / (frequency + shrunk))
+    return rows, scores
