@@ -19,7 +19,15 @@ from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_codes import LABELS, hashed_codes, without_contents
 from dlfh.collection.query import Query, ResultItem, SearchOptions, SearchResult
 from dlfh.collection.ranking import EncodedQuery, Ranker, SearchSpace, fetch_shortlist, in_memory
-from dlfh.collection.understanding import LabelNames, Named, QueryReader, Understanding, read_synonyms
+from dlfh.collection.understanding import (
+    SIMILAR_FILE,
+    SYNONYMS_FILE,
+    LabelNames,
+    Named,
+    QueryReader,
+    Understanding,
+    read_synonyms,
+)
 from dlfh.collection.words import WordIndexFile, tokens
 from dlfh.errors import InputError
 from dlfh.features.text import BagOfWords
@@ -168,9 +176,12 @@ class Searcher:
         words = {word for each in texts if isinstance(each, BagOfWords) for word in each.vocabulary_}
         labels = () if encoder.label_model is None else encoder.label_model.names or ()
         names = LabelNames([*map(str, labels)], {})
-        return QueryReader(
-            frozenset(words | names.words), self.words.contains, names.name_length, read_synonyms(self.words.folder)
-        )
+        replaced = (read_synonyms(self.words.folder, file) for file in (SYNONYMS_FILE, SIMILAR_FILE))
+        return QueryReader(frozenset(words | names.words), self.words.contains, names.name_length, *replaced)
+
+    def forget_words(self) -> None:
+        """Read synonyms again before the next query."""
+        self.__dict__.pop("_reader", None)
 
     def encode(self, queries: Sequence[Query]) -> None:
         """Encode the texts, images and vectors that are not encoded yet, those of one modality together."""
@@ -281,9 +292,14 @@ class Searcher:
         ranked = ranker.rank(encoded, candidates)
         searched = tuple(options.modalities or ())
         is_calibrated = self.calibration.is_fitted_for(options.ranking or "", encoded.modality or "")
-        probabilities = probability(ranked.log_odds).tolist() if is_calibrated else [None] * len(ranked.positions)
+        confidence = 1.0 if query.understanding is None else query.understanding.confidence
+        probabilities: Sequence[float | None] = [None] * len(ranked.positions)
+        if is_calibrated:
+            probabilities = (confidence * probability(ranked.log_odds)).tolist()
         found = []
         for row, item in enumerate(space.items.items(ranked.positions.tolist())):
+            if (probabilities[row] or 0.0) < (options.min_probability or 0.0):
+                break  # after the words were replaced, no further item is probable enough
             name = next((name for name in searched if name in item.codes), next(iter(item.codes)))
             code = hashed_codes(item, [name])[name] if options.hashed_only else item.codes[name]
             hamming = int(np.bitwise_count(encoded.code ^ code).sum())

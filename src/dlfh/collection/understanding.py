@@ -21,8 +21,10 @@ from dlfh.collection.words import tokens
 from dlfh.errors import InputError
 from dlfh.features.text import ENGLISH_STOP_WORDS
 
-#: The user's synonyms, in the folder of a collection; and the largest file.
-SYNONYMS_FILE, _MAX_BYTES = "synonyms.txt", 1 << 22
+#: The user's synonyms and prepared words of similar meaning, in the folder of a collection; and the largest file.
+SYNONYMS_FILE, SIMILAR_FILE, _MAX_BYTES = "synonyms.txt", "similar.txt", 1 << 22
+#: How often a replaced word is what was meant: a corrected one, and one of similar meaning (docs/answers.md).
+_RIGHT_CORRECTION, _RIGHT_MEANING = 0.99, 0.85
 #: Minimum lengths of words that may have one typing error, and two, as in Typesense.
 _ONE_ERROR, _TWO_ERRORS = 4, 7
 #: What excludes the words after it. Those with "and" go on after "and", all of them after "or".
@@ -50,6 +52,7 @@ class Understanding:
     corrected: Words with a typing error, and their replacements.
     alternatives: Unknown words, and equally similar ones.
     synonyms: Words, and the synonyms that replace them.
+    similar: Words, and the words or labels of similar meaning that replace them.
     excluded: Excluded words and labels.
     unknown: Words that do not occur in the collection.
     """
@@ -58,8 +61,14 @@ class Understanding:
     corrected: dict[str, str] = field(default_factory=dict)
     alternatives: dict[str, tuple[str, ...]] = field(default_factory=dict)
     synonyms: dict[str, str] = field(default_factory=dict)
+    similar: dict[str, str] = field(default_factory=dict)
     excluded: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+
+    @property
+    def confidence(self) -> float:
+        """The probability that the rewritten query asks for the same as the original one."""
+        return _RIGHT_CORRECTION ** len(self.corrected) * _RIGHT_MEANING ** len(self.similar)
 
     def sentences(self) -> Iterator[str]:
         """Yield notes for the user, in sentences without a full stop."""
@@ -67,6 +76,8 @@ class Understanding:
             yield f"Showing results for “{word}” instead of “{typed}”"
         for typed, word in self.synonyms.items():
             yield f"Showing results for “{word}”, a synonym of “{typed}”"
+        for typed, word in self.similar.items():
+            yield f"Showing results for “{word}”, which is similar to “{typed}”"
         if self.excluded:
             yield f"Excluded: {', '.join(self.excluded)}"
         for typed, words in self.alternatives.items():
@@ -83,12 +94,14 @@ class QueryReader:
     is_known: Callable[[str], bool]  # whether texts of the collection have a word or a phrase
     name_length: Callable[[Sequence[str]], int]  # `LabelNames.name_length`
     synonyms: Mapping[str, str] = field(default_factory=dict)  # replacements of words and phrases, in lower case
+    similar: Mapping[str, str] = field(default_factory=dict)  # replacements of words that are rare in the collection
 
     def read(self, text: str) -> Understanding:
         kept, excluded = self._split(_spell_emoji(text).split())
         rewritten, synonyms = self._replace_synonyms(kept)
         asked = [word for word in tokens(rewritten) if word not in _NEUTRAL]
-        unknown = [word for word in dict.fromkeys(asked) if not self._knows(word)]
+        similar = {word: found for word in dict.fromkeys(asked) if (found := self._similar(word))}
+        unknown = [word for word in dict.fromkeys(asked) if word not in similar and not self._knows(word)]
         corrected: dict[str, str] = {}
         alternatives: dict[str, tuple[str, ...]] = {}
         is_foreign = len(asked) > 1 and 2 * len(unknown) > len(asked)
@@ -98,10 +111,10 @@ class QueryReader:
                 corrected[word] = nearest[0]
             elif nearest and not is_foreign:
                 alternatives[word] = nearest
-        for typed, word in corrected.items():
+        for typed, word in (corrected | similar).items():
             rewritten = re.sub(rf"(?i)(?<!\w){re.escape(typed)}(?!\w)", word, rewritten)
         left = tuple(word for word in unknown if word not in corrected)
-        return Understanding(rewritten, corrected, alternatives, synonyms, tuple(excluded), left)
+        return Understanding(rewritten, corrected, alternatives, synonyms, similar, tuple(excluded), left)
 
     def _split(self, words: Sequence[str]) -> tuple[list[str], list[str]]:
         """Return the words that are searched for, and the terms that are excluded."""
@@ -156,6 +169,9 @@ class QueryReader:
                 place += 1
         return " ".join(result), found
 
+    def _similar(self, word: str) -> str | None:
+        return None if self.name_length([word]) else self.similar.get(word) or self.similar.get(singular(word))
+
     def _knows(self, word: str) -> bool:
         return word in self.words or singular(word) in self._singulars or self.is_known(word)
 
@@ -170,7 +186,7 @@ class QueryReader:
     def _nearest(self, word: str) -> tuple[str, ...]:
         """Return the words of the collection with the smallest edit distance to a word; none for a known word."""
         n_errors = (len(word) >= _ONE_ERROR) + (len(word) >= _TWO_ERRORS)
-        if not n_errors or not word.isalpha() or word in _dictionary():
+        if not n_errors or not word.isalpha() or word in dictionary():
             return ()
         from rapidfuzz import process  # here, because few queries need it
         from rapidfuzz.distance import OSA
@@ -182,18 +198,18 @@ class QueryReader:
 
     def _completions(self, word: str) -> tuple[str, ...]:
         """Return the shortest word of the collection that begins with the last, perhaps incomplete, word."""
-        if len(word) < _ONE_ERROR - 1 or not word.isalpha() or word in _dictionary():
+        if len(word) < _ONE_ERROR - 1 or not word.isalpha() or word in dictionary():
             return ()
         return tuple(sorted((each for each in self._candidates if each.startswith(word)), key=len)[:1])
 
 
-def read_synonyms(folder: Path) -> dict[str, str]:
-    """Return the synonyms in a collection's folder: words and phrases, and their replacements.
+def read_synonyms(folder: Path, name: str = SYNONYMS_FILE) -> dict[str, str]:
+    """Return the synonyms in a file of a collection's folder: words and phrases, and their replacements.
 
     A line is ``sneakers, trainers => casual shoes``, or ``couch, sofa`` for words that mean the same, of which the last
     is searched for. Empty lines and those that begin with # are ignored.
     """
-    path = folder / SYNONYMS_FILE
+    path = folder / name
     if not path.exists():
         return {}
     check_regular_file(path)
@@ -223,7 +239,7 @@ def _spell_emoji(text: str) -> str:
 
 
 @functools.cache
-def _dictionary() -> frozenset[str]:
+def dictionary() -> frozenset[str]:
     """Return the 82,765 English words that come with symspellpy; they are never treated as typing errors."""
     package = importlib.util.find_spec("symspellpy")
     assert package is not None

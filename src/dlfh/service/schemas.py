@@ -242,6 +242,7 @@ class Understanding(BaseModel):
     corrected: dict[str, str] = Field(description="Words with a typing error, and their replacements.")
     alternatives: dict[str, list[str]] = Field(description="Unknown words, and similar words of the collection.")
     synonyms: dict[str, str] = Field(description="Words, and the synonyms that replace them.")
+    similar: dict[str, str] = Field(description="Words, and the words of similar meaning that replace them.")
     excluded: list[str] = Field(description="Excluded words and labels.")
     unknown: list[str] = Field(description="Words that do not occur in the collection.")
 
