@@ -10,6 +10,7 @@ from dlfh import Collection
 from dlfh._parallel import cancellable
 from dlfh.collection import SearchOptions
 from dlfh.collection.query import Query
+from dlfh.errors import DataWarning, InputError
 from tests.service.conftest import stripes_folder
 
 __all__ = ["stripes_folder"]
@@ -60,3 +61,37 @@ def test_a_search_stops_when_it_is_cancelled(stripes_folder: Any) -> None:
 
     with Collection.open(stripes_folder) as collection, cancellable(count), pytest.raises(TimeoutError):
         collection.searcher.search([Query("text", "level")] * 100, SearchOptions(match="codes", modalities="image"))
+
+
+def test_a_picture_and_words_find_what_matches_both(stripes_folder: Any) -> None:
+    with Collection.open(stripes_folder) as collection:
+        picture = collection.image_path(collection.get("8.png").metadata or {})
+        (words,) = collection.searcher.search([Query("text", "level")], SearchOptions(k=len(collection)))
+        alone = collection.search("image", picture, len(collection))
+        both = collection.search("image", picture, len(collection), text="level")
+        of_words, of_picture = ({item.id: item.probability or 0.0 for item in found} for found in (words, alone))
+        assert both.understanding == words.understanding
+        assert [item.rank for item in both] == [*range(1, len(both) + 1)]
+        for item in both if both[0].probability is not None else ():
+            assert item.probability == pytest.approx(of_words[item.id] * of_picture[item.id])
+        excluding = collection.search("image", picture, len(collection), text="not level")
+        assert {*excluding.ids} == {*alone.ids} - {*collection.search("text", "level", 100, match="words").ids}
+        similar = collection.similar("8.png", 5, text="level")
+        assert "8.png" not in similar.ids
+        with pytest.warns(DataWarning, match="None of these words"):
+            assert not collection.similar("8.png", text="qqqqqq").ids
+
+
+def test_words_beside_other_words_or_with_a_radius_are_one_clear_sentence(stripes_folder: Any) -> None:
+    with Collection.open(stripes_folder) as collection:
+        with pytest.raises(InputError, match="text is for queries by an image or a vector"):
+            collection.search("text", "level", text="red")
+        with pytest.raises(InputError, match="neither a radius nor a code"):
+            collection.similar("8.png", text="level", radius=3)
+
+
+def test_a_literal_text_is_searched_for_as_it_is(stripes_folder: Any) -> None:
+    with Collection.open(stripes_folder) as collection:
+        assert collection.search("text", "levl").understanding.corrected == {"levl": "level"}
+        with pytest.warns(DataWarning, match="None of these words"):
+            assert not collection.search("text", "levl", literal=True).ids

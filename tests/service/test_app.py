@@ -210,7 +210,7 @@ def test_health_and_metrics_are_served(service: Running) -> None:
         ("GET", "/docs", None, 404, "unknown address"),
         ("PATCH", "/v1/search", None, 405, "does not support the method"),
         ("POST", "/v1/search", {}, 422, "exactly one of"),
-        ("POST", "/v1/search", {"text": "a", "id": "b"}, 422, "exactly one of"),
+        ("POST", "/v1/search", {"text": "a", "code": "bb"}, 422, "exactly one of"),
         ("POST", "/v1/search", {"id": "nope"}, 404, "unknown item 'nope'"),
         ("POST", "/v1/search", {"text": "a", "k": 0}, 422, "k: input should be greater"),
         ("POST", "/v1/search", {"text": "a", "k": 10**9}, 422, "k: input should be less"),

@@ -120,6 +120,17 @@ def test_an_image_finds_texts(page: Tab, icons: Path, service_of_icons: Running,
     assert page.search == "?modalities=text"
 
 
+def test_words_beside_a_picture_or_an_item_ask_for_both(page: Tab, service_of_icons: Running) -> None:
+    name = found(service_of_icons, text="arrow")[0]
+    page.go(f"?id={name}").page.fill("#text", "left")
+    expect(page.page.locator(".head h1")).to_have_text(f"{name} + left")
+    assert page.settle().ids == found(service_of_icons, id=name, text="left")
+    assert page.search == f"?id={name}&q=left"
+    page.page.click("#query-source button")
+    assert page.settle().search == "?q=left"
+    expect(page.page.locator("#text")).to_have_value("left")
+
+
 def test_a_result_is_a_link_to_similar_items_in_any_modality(page: Tab, service_of_icons: Running) -> None:
     page.go("?q=tree")
     name = page.ids[1]

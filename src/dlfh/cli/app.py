@@ -26,12 +26,12 @@ _INVALID_INPUT, _INTERRUPTED = 2, 130
 
 #: Commands, in the order of the help.
 COMMANDS = (
-    *("build", "search", "suggest", "serve", "add", "remove", "sync", "copy", "export", "info", "evaluate"),
+    *("build", "search", "suggest", "serve", "add", "remove", "sync", "meaning", "copy", "export", "info", "evaluate"),
     *("fit", "encode", "tune", "bench", "methods", "cite"),
 )
 #: Modules of commands that share one; the others are in the module of their name.
 _MODULES = {
-    **{"fit": "build", "add": "update", "remove": "update", "sync": "update", "export": "copy"},
+    **{"fit": "build", "add": "update", "remove": "update", "sync": "update", "meaning": "update", "export": "copy"},
     **{"methods": "info", "cite": "info"},
 }
 #: Between paragraphs, and before each example and each term that is explained, in the help of a command.

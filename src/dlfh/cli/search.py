@@ -131,7 +131,7 @@ def search(
     details: bool = option("Show codes and distances.", default=False),
     as_json: AsJson = False,
 ) -> None:
-    """Search a collection by a text, an image, a vector, or one of its items.
+    """Search a collection by a text, an image, a vector, or one of its items; or by one of these and a text.
 
     Without a query, it opens a prompt, or reads one query per line from a pipe.
 
@@ -139,6 +139,7 @@ def search(
     $ dlfh search shop/ red running shoes
     $ dlfh search shop/ shoes not black
     $ dlfh search shop/ --image photo.jpg --modalities text -k 5 --json
+    $ dlfh search shop/ red --image shoe.jpg     [dim](like the picture, but red)[/dim]
     $ dlfh search shop/ shoes --where brand=Acme --where 'price<20'
     $ dlfh search shop/ --similar sku-17 -o similar.png
     $ dlfh search shop/     [dim](a prompt; Ctrl-D exits)[/dim]
@@ -153,8 +154,8 @@ def search(
     text = " ".join(words) if words else None
     options = {"text": text, "--image": image, "--similar": similar, "--query": query}
     queries = {name: value for name, value in options.items() if value is not None}
-    if len(queries) > 1:
-        raise InputError(f"expected one query (a text, --image, --similar or --query), got {len(queries)}")
+    if len(queries.keys() - {"text"}) > 1:
+        raise InputError(f"expected one of --image, --similar and --query, beside a text, got {len(queries)}")
     outputs = []
     if output is not None:
         from dlfh.collection.pictures import page_path
@@ -177,8 +178,12 @@ def search(
             if path.exists():
                 check_not_input(path, (file for item in opened for file in opened.image_paths(item.metadata or {})))
         session = SearchSession(opened, search_options, output, overwrite, as_json, details)
-        for name, value in queries.items():
-            session.answer(_query(opened, name, value, literal))
+        if queries:
+            *texts, (name, value) = queries.items()
+            asked = _query(opened, name, value, literal)
+            if texts:
+                asked.also = _query(opened, *texts[0], literal)
+            session.answer(asked)
         if not queries:
             _run_prompt(session)
 

@@ -96,6 +96,27 @@ def remove(
     report(f"{collection}: {n_items:,} items", {"collection": str(collection), "items": n_items}, as_json=as_json)
 
 
+def meaning(
+    collection: CollectionFolder,
+    wordnet: Path | None = option(
+        "Folder with WordNet's database files. Default: those of dlfh[meaning].", metavar="DIR"
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Prepare searches by words of similar meaning, in English: sneakers finds shoes.
+
+    The words are written to similar.txt in the folder of the collection. This takes about 20 seconds and needs
+    dlfh[meaning]; searching does not. Run it again when words or labels have changed.
+
+    [b]Example[/b]
+    $ dlfh meaning shop/
+    """
+    with open_collection(collection, writable=True) as opened:
+        n_words = opened.prepare_meaning(wordnet)
+    about = {"collection": str(collection), "words": n_words}
+    report(f"{collection}: {n_words:,} words of similar meaning", about, as_json=as_json)
+
+
 def sync(
     *,
     collection: CollectionFolder,

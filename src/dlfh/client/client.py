@@ -132,7 +132,9 @@ class Client:
 
     # Searching
 
-    def search(self, modality: str, values: Any, k: int = 10, *, literal: bool = False, **options: Any) -> Any:
+    def search(
+        self, modality: str, values: Any, k: int = 10, *, text: str | None = None, literal: bool = False, **options: Any
+    ) -> Any:
         """Find the items that match a text, an image or a vector, as `Collection.search`.
 
         A batch is sent in as few requests as the service allows, and images one by one. Each request is answered from
@@ -140,7 +142,7 @@ class Client:
 
         Parameters
         ----------
-        modality, values, k, literal
+        modality, values, k, text, literal
             As for `Collection.search`.
         **options
             Further fields of `dlfh.collection.SearchOptions`. `about` lists the labels and columns for ``where``.
@@ -155,19 +157,24 @@ class Client:
         takes = known[modality]
         single = is_single(values, takes)
         batch = [values] if single else values if sp.issparse(values) else list(values)
+        more: dict[str, Any] = {} if text is None else {"text": text}
+        if literal and (text is not None or takes == "texts"):
+            more["literal"] = True
         if takes == "images":
-            responses = [self._search_by_image(modality, image, given) for image in batch]
+            responses = [self._search_by_image(modality, image, given, more) for image in batch]
         else:
             kind, rows = ("text", batch) if takes == "texts" else ("vector", _encode_vectors(batch))
-            more = {"literal": True} if literal and kind == "text" else {}
+            if text is not None and kind == "text":
+                raise InputError(f"text is for images and vectors: add its words to the text of {modality!r}")
             responses = self._search([{kind: value, "modality": modality, **more} for value in rows], given)
         results = [_read_result(response) for response in responses]
         issue_warnings(results)
         return results[0] if single else results
 
-    def similar(self, identifier: str, k: int = 10, **options: Any) -> SearchResult:
+    def similar(self, identifier: str, k: int = 10, *, text: str | None = None, **options: Any) -> SearchResult:
         """Find the items most similar to an item of the collection, as `Collection.similar`."""
-        (response,) = self._search([{"id": identifier}], SearchOptions(k=k, **options))
+        query = {"id": identifier} if text is None else {"id": identifier, "text": text}
+        (response,) = self._search([query], SearchOptions(k=k, **options))
         return _read_result(response)
 
     def _search(self, queries: list[dict[str, Any]], options: SearchOptions) -> list[Any]:
@@ -180,8 +187,8 @@ class Client:
             responses += self._transport.json("POST", "/v1/search", json=body | sent)["results"]
         return responses
 
-    def _search_by_image(self, modality: str, image: Any, options: SearchOptions) -> Any:
-        form = {"options": dump(_changed(options) | {"modality": modality})}
+    def _search_by_image(self, modality: str, image: Any, options: SearchOptions, more: dict[str, Any]) -> Any:
+        form = {"options": dump(_changed(options) | {"modality": modality} | more)}
         files = {"image": _encode_image(image)}
         (response,) = self._transport.json("POST", "/v1/search/image", data=form, files=files)["results"]
         return response

@@ -25,8 +25,9 @@ from dlfh.collection.folder import (
     write_card,
 )
 from dlfh.collection.item_codes import column_names, public_item
-from dlfh.collection.query import Query, SearchOptions, SearchResult, html_table, is_single, issue_warnings
+from dlfh.collection.query import Query, SearchOptions, SearchResult, html_table, is_single, issue_warnings, labels_of
 from dlfh.collection.searcher import Searcher
+from dlfh.collection.understanding import SIMILAR_FILE
 from dlfh.collection.words import WordIndexFile
 from dlfh.datasets.problem import RESERVED_NAMES, Problem
 from dlfh.errors import InputError, ModelError, StorageError
@@ -398,7 +399,9 @@ class Collection:
 
     # Searching
 
-    def search(self, modality: str, values: Any, k: int = 10, **options: Any) -> Any:
+    def search(
+        self, modality: str, values: Any, k: int = 10, *, text: str | None = None, literal: bool = False, **options: Any
+    ) -> Any:
         """Find the items that match a text, an image or a vector, the most probable first.
 
         A text asks for items with every label that it names, an image or a vector for items that share a label. The
@@ -414,6 +417,11 @@ class Collection:
             these, or an array with one more axis, is a batch.
         k : int
             Number of items to return.
+        text : str, optional
+            Words that the items must match too, beside an image or a vector: "red". The probability is the product of
+            both.
+        literal : bool
+            Whether to search for a text as it is, without correcting, replacing or excluding words.
         **options
             Further fields of `SearchOptions`.
 
@@ -426,12 +434,17 @@ class Collection:
         kind: Any = takes.removesuffix("s")
         single = is_single(values, takes)
         rows = [values[[row]] for row in range(values.shape[0])] if sp.issparse(values) and not single else values
-        queries = [Query(kind, value, modality) for value in ([values] if single else rows)]
+        if text is not None and takes == "texts":
+            raise InputError(f"text is for queries by an image or a vector: add its words to the text of {modality!r}")
+        queries = [
+            Query(kind, value, modality, literal, None if text is None else Query("text", text, literal=literal))
+            for value in ([values] if single else rows)
+        ]
         results = self.searcher.search(queries, SearchOptions(k=k, **options))
         issue_warnings(results)
         return results[0] if single else results
 
-    def similar(self, identifier: str, k: int = 10, **options: Any) -> SearchResult:
+    def similar(self, identifier: str, k: int = 10, *, text: str | None = None, **options: Any) -> SearchResult:
         """Find the items most similar to an item of the collection, by the Hamming distance of their codes.
 
         Ties are ordered by hashed codes.
@@ -442,6 +455,9 @@ class Collection:
             Id of the item; the result does not include it.
         k : int
             Number of items to return.
+        text : str, optional
+            Words that the items must match too: "red", "not leather". Results are then ranked by the probability that
+            they share a label with the item and match the words, and all options are allowed.
         **options
             Further fields of `SearchOptions`, except ``match``, ``ranking`` and ``min_probability``. ``modalities`` is
             one modality, by default the first that the item has.
@@ -450,7 +466,8 @@ class Collection:
         -------
         SearchResult
         """
-        (result,) = self.searcher.search([Query("id", identifier)], SearchOptions(k=k, **options))
+        query = Query("id", identifier, also=None if text is None else Query("text", text))
+        (result,) = self.searcher.search([query], SearchOptions(k=k, **options))
         issue_warnings([result])
         return result
 
@@ -511,6 +528,29 @@ class Collection:
         from dlfh.collection.suggesting import selected, suggest  # not needed to search
 
         return suggest(self, selected(self, ids, where, missing=missing), precision=precision, k=k)
+
+    def prepare_meaning(self, wordnet: str | os.PathLike[str] | None = None) -> int:
+        """Prepare the search for words that are rare here, by words and labels of similar meaning; return their number.
+
+        They are written to ``similar.txt`` in the folder of the collection, for English, in about 20 seconds. Searching
+        needs no further packages. Prepare again when words or labels have changed.
+
+        Parameters
+        ----------
+        wordnet : path, optional
+            Folder with WordNet's database files; by default, those of ``dlfh[meaning]`` or the operating system.
+        """
+        from dlfh._persistence.files import replace_file
+        from dlfh.collection.meaning import WordNet, find_wordnet, lines, similar_words, wordllama_embedding
+
+        embed = wordllama_embedding()
+        known = WordNet(find_wordnet(None if wordnet is None else Path(wordnet)))
+        found = [item.metadata or {} for item in self]
+        texts = [str(each.get(name) or "") for each in found for name in self.encoder.text_modalities()]
+        similar = similar_words(texts, [label for each in found for label in labels_of(each)], known, embed)
+        replace_file(self.path / SIMILAR_FILE, ["\n".join([*lines(similar), ""]).encode()])
+        self.searcher.forget_words()
+        return len(similar)
 
     # Evaluating
 

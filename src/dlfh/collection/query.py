@@ -126,6 +126,7 @@ class Query:
     value: Any
     modality: str | None = None  # by default, the one called "text" or "image", or else the first that accepts it
     literal: bool = False  # otherwise, typing errors are corrected and negated words exclude items
+    also: Query | None = field(default=None, repr=False)  # a text that items must match too
     # `Searcher.encode` sets the others; label probabilities and the labels that a text names if the model has them.
     understanding: Understanding | None = field(default=None, repr=False)
     projection: Singles | None = field(default=None, repr=False)

@@ -18,8 +18,16 @@ from dlfh.collection.calibration.model import LABEL_RANKINGS, Calibration, proba
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_codes import LABELS, hashed_codes, without_contents
 from dlfh.collection.query import Query, ResultItem, SearchOptions, SearchResult
-from dlfh.collection.ranking import EncodedQuery, Ranker, SearchSpace, fetch_shortlist, in_memory
-from dlfh.collection.understanding import LabelNames, Named, QueryReader, Understanding, read_synonyms
+from dlfh.collection.ranking import EncodedQuery, Ranked, Ranker, SearchSpace, fetch_shortlist, in_memory
+from dlfh.collection.understanding import (
+    SIMILAR_FILE,
+    SYNONYMS_FILE,
+    LabelNames,
+    Named,
+    QueryReader,
+    Understanding,
+    read_synonyms,
+)
 from dlfh.collection.words import WordIndexFile, tokens
 from dlfh.errors import InputError
 from dlfh.features.text import BagOfWords
@@ -44,14 +52,15 @@ class Searcher:
         return self.encoder.calibration_ or Calibration()
 
     def search(self, queries: Sequence[Query], options: SearchOptions) -> list[SearchResult]:
-        resolved = [self.resolve(query, options) for query in queries]
-        self.encode(queries)
+        asked = [query if query.also is None else self._with_text(query, options) for query in queries]
+        resolved = [self.resolve(query, options) for query in asked]
+        self.encode([each for query in asked for each in (query, query.also) if each is not None])
         is_ranked = any(query.kind != "code" for query in queries)
         space = self._local_space(options) if is_ranked and not self._in_database else None
         rankers: dict[str, Ranker] = {}  # the queries of one modality share one
         by_code: Iterator[SearchResult] | None = None  # one search finds the items of all codes
         results = []
-        for query, filled in zip(queries, resolved, strict=True):
+        for given, query, filled in zip(queries, asked, resolved, strict=True):
             checkpoint()
             if query.kind == "code":
                 by_code = by_code or self._nearest([each for each in queries if each.kind == "code"], filled)
@@ -64,8 +73,19 @@ class Searcher:
                 ranker = Ranker(here.items, self.encoder, encoded.modality, filled, here.coverage)
             if space is not None and encoded.modality is not None:
                 rankers[encoded.modality] = ranker
-            results.append(self._answer(query, encoded, filled, ranker, here))
+            results.append(self._answer(given, encoded, filled, ranker, here))
         return results
+
+    def _with_text(self, query: Query, options: SearchOptions) -> Query:
+        """Return a query whose items must match a text too; an item stands for its labels and its hashed code."""
+        if options.radius is not None or query.kind == "code":
+            raise InputError("a text beside another query compares probabilities: it takes neither a radius nor a code")
+        if query.kind != "id":
+            return query
+        item, model = self.index.get(query.value), self.encoder.label_model
+        (name, code), *_ = hashed_codes(item, self.encoder.searchable_modalities()).items()
+        labels = None if model is None else model.quantizer.decode(item.codes[LABELS][None])[0]
+        return Query("vector", None, name, also=query.also, projection=self._signs(code), labels=labels)
 
     # Options
 
@@ -168,9 +188,12 @@ class Searcher:
         words = {word for each in texts if isinstance(each, BagOfWords) for word in each.vocabulary_}
         labels = () if encoder.label_model is None else encoder.label_model.names or ()
         names = LabelNames([*map(str, labels)], {})
-        return QueryReader(
-            frozenset(words | names.words), self.words.contains, names.name_length, read_synonyms(self.words.folder)
-        )
+        replaced = (read_synonyms(self.words.folder, file) for file in (SYNONYMS_FILE, SIMILAR_FILE))
+        return QueryReader(frozenset(words | names.words), self.words.contains, names.name_length, *replaced)
+
+    def forget_words(self) -> None:
+        """Read synonyms again before the next query."""
+        self.__dict__.pop("_reader", None)
 
     def encode(self, queries: Sequence[Query]) -> None:
         """Encode the texts, images and vectors that are not encoded yet, those of one modality together."""
@@ -272,18 +295,30 @@ class Searcher:
     def _answer(
         self, query: Query, encoded: EncodedQuery, options: SearchOptions, ranker: Ranker, space: SearchSpace
     ) -> SearchResult:
-        candidates = space.candidates & ~self._excluded(query, space)
+        text = query.also or query
+        candidates = space.candidates & ~self._excluded(text, space)
         if query.kind == "id" and query.value in space.items:
             candidates[space.items.positions([query.value])] = False
-        unknown = self._unknown_words(query, options)
+        excludes_only = bool(text.understanding and text.understanding.excluded and not tokens(text.text or ""))
+        unknown = [] if excludes_only and query.also else self._unknown_words(text, options)
+        if excludes_only and not query.also:
+            unknown = ["This text only excludes: write what to search for, too"]
         if unknown:  # what is found would be arbitrary
             candidates[:] = False
-        ranked = ranker.rank(encoded, candidates)
+        if query.also is None:
+            ranked = ranker.rank(encoded, candidates)
+        else:
+            ranked = self._rank_both(ranker.log_odds(encoded), query.also, options, candidates, space)
         searched = tuple(options.modalities or ())
         is_calibrated = self.calibration.is_fitted_for(options.ranking or "", encoded.modality or "")
-        probabilities = probability(ranked.log_odds).tolist() if is_calibrated else [None] * len(ranked.positions)
+        confidence = 1.0 if text.understanding is None else text.understanding.confidence
+        probabilities: Sequence[float | None] = [None] * len(ranked.positions)
+        if is_calibrated:
+            probabilities = (confidence * probability(ranked.log_odds)).tolist()
         found = []
         for row, item in enumerate(space.items.items(ranked.positions.tolist())):
+            if (probabilities[row] or 0.0) < (options.min_probability or 0.0):
+                break  # after the words were replaced, no further item is probable enough
             name = next((name for name in searched if name in item.codes), next(iter(item.codes)))
             code = hashed_codes(item, [name])[name] if options.hashed_only else item.codes[name]
             hamming = int(np.bitwise_count(encoded.code ^ code).sum())
@@ -292,8 +327,26 @@ class Searcher:
             metadata = without_contents(item.metadata) or {}
             found.append(ResultItem(row + 1, item.id, metadata, probabilities[row], *measured, code.tobytes().hex()))
         warning = "; ".join([*unknown, *space.warnings]) or None
-        about = encoded.modality, searched, options.match or "codes", warning, query.understanding
-        return SearchResult(found, encoded.code.tobytes().hex(), *about, tuple(self._notes(query, found)))
+        about = encoded.modality, searched, options.match or "codes", warning, text.understanding
+        return SearchResult(found, encoded.code.tobytes().hex(), *about, tuple(self._notes(text, found)))
+
+    def _rank_both(
+        self, log_odds: Floats, text: Query, options: SearchOptions, candidates: Mask, space: SearchSpace
+    ) -> Ranked:
+        """Rank by the probability of matching another query, given as log-odds, times that of matching a text."""
+        scope = SearchOptions(options.k, hashed_only=options.hashed_only)
+        filled = self.resolve(text, scope)
+        encoded = self._encoded(text, filled)
+        others = np.full(len(log_odds), 700.0)  # certain: a text that only excludes
+        if tokens(encoded.text or ""):
+            others = Ranker(space.items, self.encoder, encoded.modality, filled, space.coverage).log_odds(encoded)
+        product = probability(log_odds) * probability(others)
+        positions = np.flatnonzero(candidates & (product > 0) & (product >= (options.min_probability or 0.0)))
+        values = product[positions]
+        order = np.lexsort((positions, -(log_odds[positions] + others[positions]), -values))[: options.k]
+        n_equal = np.count_nonzero(values[order][:, None] == values, axis=1)
+        both = np.log(values[order]) - np.log1p(-np.minimum(values[order], 1 - 1e-16))
+        return Ranked(positions[order], both, n_equal, n_equal)
 
     def _excluded(self, query: Query, space: SearchSpace) -> Mask:
         """Return which items have a label or a word that a text excludes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import itertools
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,13 +22,25 @@ from dlfh.collection.words import tokens
 from dlfh.errors import InputError
 from dlfh.features.text import ENGLISH_STOP_WORDS
 
-#: The user's synonyms, in the folder of a collection; and the largest file.
-SYNONYMS_FILE, _MAX_BYTES = "synonyms.txt", 1 << 22
+#: The user's synonyms and prepared words of similar meaning, in the folder of a collection; and the largest file.
+SYNONYMS_FILE, SIMILAR_FILE, _MAX_BYTES = "synonyms.txt", "similar.txt", 1 << 22
+#: How often a replaced word is what was meant: a corrected one, and one of similar meaning (docs/answers.md).
+_RIGHT_CORRECTION, _RIGHT_MEANING = 0.99, 0.85
 #: Minimum lengths of words that may have one typing error, and two, as in Typesense.
-_ONE_ERROR, _TWO_ERRORS = 4, 7
+_ONE_ERROR, _TWO_ERRORS = 4, 8
 #: What excludes the words after it. Those with "and" go on after "and", all of them after "or".
-_NOT, _NOT_WITH_AND = ("not", "no", "but not"), ("without", "except", "excluding", "other than", "except for")
-_ARTICLES = frozenset(("a", "an", "the", "any", "some"))
+_NOT = frozenset(
+    ("not", "no", "but not", "but no", "isn't", "aren't", "don't", "doesn't", "do not", "does not", "neither")
+)
+_NOT |= {f"{word} but" for word in ("anything", "everything", "all", "any")}
+_NOT_WITH_AND = frozenset(("without", "except", "except for", "excluding", "other than", "apart from", "minus"))
+_NEGATIONS = _NOT | _NOT_WITH_AND
+#: Words that may stand between a negation and what it excludes, and those after which "not" excludes nothing.
+_FILLERS = frozenset(
+    "a an the any some have has having wearing with contain contains containing showing holding".split()
+)
+_FILLERS |= {"carrying", "pointing", "facing", "looking", "made", "of", "in"}
+_NO_NEGATION = frozenset(("only", "just", "too", "very", "so", "quite"))
 #: Neither corrected nor reported as unknown.
 _NEUTRAL = ENGLISH_STOP_WORDS | {"and", "or", "with"}
 #: A word means the same as a label if at least this share of the texts with the word have the label, and of the items
@@ -50,6 +63,7 @@ class Understanding:
     corrected: Words with a typing error, and their replacements.
     alternatives: Unknown words, and equally similar ones.
     synonyms: Words, and the synonyms that replace them.
+    similar: Words, and the words or labels of similar meaning that replace them.
     excluded: Excluded words and labels.
     unknown: Words that do not occur in the collection.
     """
@@ -58,8 +72,14 @@ class Understanding:
     corrected: dict[str, str] = field(default_factory=dict)
     alternatives: dict[str, tuple[str, ...]] = field(default_factory=dict)
     synonyms: dict[str, str] = field(default_factory=dict)
+    similar: dict[str, str] = field(default_factory=dict)
     excluded: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+
+    @property
+    def confidence(self) -> float:
+        """The probability that the rewritten query asks for the same as the original one."""
+        return _RIGHT_CORRECTION ** len(self.corrected) * _RIGHT_MEANING ** len(self.similar)
 
     def sentences(self) -> Iterator[str]:
         """Yield notes for the user, in sentences without a full stop."""
@@ -67,6 +87,8 @@ class Understanding:
             yield f"Showing results for “{word}” instead of “{typed}”"
         for typed, word in self.synonyms.items():
             yield f"Showing results for “{word}”, a synonym of “{typed}”"
+        for typed, word in self.similar.items():
+            yield f"Showing results for “{word}”, which is similar to “{typed}”"
         if self.excluded:
             yield f"Excluded: {', '.join(self.excluded)}"
         for typed, words in self.alternatives.items():
@@ -83,12 +105,14 @@ class QueryReader:
     is_known: Callable[[str], bool]  # whether texts of the collection have a word or a phrase
     name_length: Callable[[Sequence[str]], int]  # `LabelNames.name_length`
     synonyms: Mapping[str, str] = field(default_factory=dict)  # replacements of words and phrases, in lower case
+    similar: Mapping[str, str] = field(default_factory=dict)  # replacements of words that are rare in the collection
 
     def read(self, text: str) -> Understanding:
         kept, excluded = self._split(_spell_emoji(text).split())
         rewritten, synonyms = self._replace_synonyms(kept)
         asked = [word for word in tokens(rewritten) if word not in _NEUTRAL]
-        unknown = [word for word in dict.fromkeys(asked) if not self._knows(word)]
+        similar = {word: found for word in dict.fromkeys(asked) if (found := self._similar(word))}
+        unknown = [word for word in dict.fromkeys(asked) if word not in similar and not self._knows(word)]
         corrected: dict[str, str] = {}
         alternatives: dict[str, tuple[str, ...]] = {}
         is_foreign = len(asked) > 1 and 2 * len(unknown) > len(asked)
@@ -98,14 +122,14 @@ class QueryReader:
                 corrected[word] = nearest[0]
             elif nearest and not is_foreign:
                 alternatives[word] = nearest
-        for typed, word in corrected.items():
+        for typed, word in (corrected | similar).items():
             rewritten = re.sub(rf"(?i)(?<!\w){re.escape(typed)}(?!\w)", word, rewritten)
         left = tuple(word for word in unknown if word not in corrected)
-        return Understanding(rewritten, corrected, alternatives, synonyms, tuple(excluded), left)
+        return Understanding(rewritten, corrected, alternatives, synonyms, similar, tuple(excluded), left)
 
     def _split(self, words: Sequence[str]) -> tuple[list[str], list[str]]:
         """Return the words that are searched for, and the terms that are excluded."""
-        plain = [word.lower().strip(".,;:!?\"'()") for word in words]
+        plain = [word.lower().replace("’", "'").strip(".,;:!?\"'()") for word in words]
         kept, excluded, place = list[str](), list[str](), 0
         while place < len(words):
             negation = self._negation(plain, place)
@@ -117,7 +141,7 @@ class QueryReader:
                 with_and = " ".join(plain[place - negation : place]) in _NOT_WITH_AND
                 links = {"or", "nor"} | ({"and"} if with_and else set())
                 while place < len(words):
-                    while place < len(words) - 1 and plain[place] in _ARTICLES:
+                    while place < len(words) - 1 and plain[place] in _FILLERS:
                         place += 1
                     length = max(1, self.name_length(plain[place:]))
                     excluded.append(" ".join(plain[place : place + length]))
@@ -135,8 +159,10 @@ class QueryReader:
     def _negation(self, plain: Sequence[str], place: int) -> int:
         """Return the number of words of a negation that begins here; 0 if none does, or if texts have it verbatim."""
         for length in (2, 1):
-            if " ".join(plain[place : place + length]) in (*_NOT, *_NOT_WITH_AND) and place + length < len(plain):
-                return 0 if self.is_known(" ".join(plain[place : place + length + 1])) else length
+            after = plain[place + length : place + length + 1]
+            if after and " ".join(plain[place : place + length]) in _NEGATIONS:
+                is_phrase = self.is_known(" ".join([*plain[place : place + length], *after]))
+                return 0 if is_phrase or after[0] in _NO_NEGATION else length
         return 0
 
     def _replace_synonyms(self, words: Sequence[str]) -> tuple[str, dict[str, str]]:
@@ -156,6 +182,9 @@ class QueryReader:
                 place += 1
         return " ".join(result), found
 
+    def _similar(self, word: str) -> str | None:
+        return None if self.name_length([word]) else self.similar.get(word) or self.similar.get(singular(word))
+
     def _knows(self, word: str) -> bool:
         return word in self.words or singular(word) in self._singulars or self.is_known(word)
 
@@ -164,36 +193,48 @@ class QueryReader:
         return frozenset(map(singular, self.words))
 
     @functools.cached_property
-    def _candidates(self) -> list[str]:
-        return [word for word in self.words if len(word) >= _ONE_ERROR - 1 and word.isalpha()]
+    def _candidates(self) -> dict[int, list[str]]:
+        """The words that may be meant, by their length."""
+        found: dict[int, list[str]] = {}
+        for word in self.words:
+            if len(word) >= _ONE_ERROR - 1 and word.isalpha():
+                found.setdefault(len(word), []).append(word)
+        return found
 
     def _nearest(self, word: str) -> tuple[str, ...]:
         """Return the words of the collection with the smallest edit distance to a word; none for a known word."""
         n_errors = (len(word) >= _ONE_ERROR) + (len(word) >= _TWO_ERRORS)
-        if not n_errors or not word.isalpha() or word in _dictionary():
+        if not n_errors or not word.isalpha() or word in dictionary():
             return ()
         from rapidfuzz import process  # here, because few queries need it
         from rapidfuzz.distance import OSA
 
-        near = process.extract(word, self._candidates, scorer=OSA.distance, score_cutoff=n_errors, limit=None)
-        least = min((distance for _, distance, _ in near), default=0)
-        nearest = sorted({singular(each): each for each, distance, _ in near if distance == least}.values())
+        near: list[str] = []
+        for n in range(1, n_errors + 1):
+            some = (self._candidates.get(length, ()) for length in range(len(word) - n, len(word) + n + 1))
+            found = (process.extract(word, each, scorer=OSA.distance, score_cutoff=n, limit=None) for each in some)
+            near = near or [each for part in found for each, *_ in part]
+        nearest = sorted({singular(each): each for each in near}.values())
+        # People rarely miss the first letter, and swap letters more often than they replace one.
+        for is_likely in (lambda other: other[0] == word[0], lambda other: sorted(other) == sorted(word)):
+            nearest = [*filter(is_likely, nearest)] or nearest
         return tuple(nearest[:5])
 
     def _completions(self, word: str) -> tuple[str, ...]:
         """Return the shortest word of the collection that begins with the last, perhaps incomplete, word."""
-        if len(word) < _ONE_ERROR - 1 or not word.isalpha() or word in _dictionary():
+        if len(word) < _ONE_ERROR - 1 or not word.isalpha() or word in dictionary():
             return ()
-        return tuple(sorted((each for each in self._candidates if each.startswith(word)), key=len)[:1])
+        longer = (each for length in sorted(self._candidates) for each in self._candidates[length])
+        return tuple(itertools.islice((each for each in longer if each.startswith(word)), 1))
 
 
-def read_synonyms(folder: Path) -> dict[str, str]:
-    """Return the synonyms in a collection's folder: words and phrases, and their replacements.
+def read_synonyms(folder: Path, name: str = SYNONYMS_FILE) -> dict[str, str]:
+    """Return the synonyms in a file of a collection's folder: words and phrases, and their replacements.
 
     A line is ``sneakers, trainers => casual shoes``, or ``couch, sofa`` for synonyms, of which the last
     is searched for. Empty lines and those that begin with # are ignored.
     """
-    path = folder / SYNONYMS_FILE
+    path = folder / name
     if not path.exists():
         return {}
     check_regular_file(path)
@@ -223,7 +264,7 @@ def _spell_emoji(text: str) -> str:
 
 
 @functools.cache
-def _dictionary() -> frozenset[str]:
+def dictionary() -> frozenset[str]:
     """Return the 82,765 English words that come with symspellpy; they are never treated as typing errors."""
     package = importlib.util.find_spec("symspellpy")
     assert package is not None

@@ -261,7 +261,8 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
 
         def answer(_: Any) -> Sequence[Any]:
             check_image(content, limits.pixels)
-            query = SearchQuery("image", content, options.modality)
+            text = None if options.text is None else SearchQuery("text", options.text, literal=options.literal)
+            query = SearchQuery("image", content, options.modality, also=text)
             return service.answer([SearchRequest([query], options.options(limits))])
 
         return _json(await service.pictures.ask(answer, None))
@@ -379,8 +380,8 @@ _FORM_FIELDS = {
     "image": _BINARY | {"description": "JPEG, PNG, WebP, GIF and other formats."},
     "options": {
         "type": "string",
-        "description": "Search options, as JSON.",
-        "examples": ['{"k": 5, "modalities": "text"}'],
+        "description": "Search options, as JSON, and a `text` that items must match too.",
+        "examples": ['{"k": 5, "modalities": "text"}', '{"text": "red"}'],
     },
 }
 _FORM_SCHEMA = {"type": "object", "required": ["image"], "properties": _FORM_FIELDS}

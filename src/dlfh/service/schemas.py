@@ -51,9 +51,9 @@ class _Strict(BaseModel):
 
 
 class SearchQuery(_Strict):
-    """A query: exactly one of text, id, vector and code."""
+    """A query: one of text, id, vector and code; a text may accompany an id or a vector."""
 
-    text: Text | None = _optional("A text.", examples=["weather forecast"])
+    text: Text | None = _optional("A text; beside `id` or `vector`, items must match both.", examples=["red shoes"])
     id: Identifier | None = _optional("The id of an item of the collection, to find similar ones.")
     vector: Numbers | None = _optional("A feature vector of the given `modality`, with as many numbers as in training.")
     code: Hexadecimal | None = _optional("A hexadecimal code, as in search results.")
@@ -66,17 +66,23 @@ class SearchQuery(_Strict):
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        if sum(value is not None for value in (self.text, self.id, self.vector, self.code)) != 1:
-            raise ValueError("a query must have exactly one of text, id, vector and code")
+        names = ("text", "id", "vector", "code", "queries")
+        given = [name for name in names if getattr(self, name, None) is not None]
+        if len(given) != 1 and given not in (["text", "id"], ["text", "vector"]):
+            known = ", ".join(name for name in names if hasattr(self, name))
+            raise ValueError(f"expected exactly one of {known}; only id and vector can have a text beside them")
         return self
 
     def query(self) -> Query:
-        if self.vector is not None:
-            with np.errstate(over="ignore"):
-                return Query("vector", np.asarray(self.vector, np.float32), self.modality)
-        if self.text is not None:
+        if self.code is not None:
+            return Query("code", self.code)
+        if self.vector is None and self.id is None:
             return Query("text", self.text, self.modality, self.literal)
-        return Query("id", self.id) if self.code is None else Query("code", self.code)
+        text = None if self.text is None else Query("text", self.text, literal=self.literal)
+        if self.vector is None:
+            return Query("id", self.id, also=text)
+        with np.errstate(over="ignore"):
+            return Query("vector", np.asarray(self.vector, np.float32), self.modality, also=text)
 
 
 class _Options(_Strict):
@@ -119,6 +125,7 @@ class Search(_Options, SearchQuery):
         {"text": "weather forecast", "k": 5},
         {"text": "money", "modalities": "image", "min_probability": 0.5, "where": {"labels": ["Business"]}},
         {"id": "bus", "modalities": "image"},
+        {"id": "bus", "text": "not red"},
         {"queries": [{"text": "left arrow"}, {"id": "bus"}], "k": 3},
     )
 
@@ -127,9 +134,7 @@ class Search(_Options, SearchQuery):
     )
 
     @model_validator(mode="after")
-    def _one(self) -> Self:
-        if sum(value is not None for value in (self.text, self.id, self.vector, self.code, self.queries)) != 1:
-            raise ValueError("a search must have exactly one of text, id, vector, code and queries")
+    def _modality_of_one(self) -> Self:
         if self.queries is not None and self.modality is not None:
             raise ValueError("set modality in each query, not next to queries")
         return self
@@ -141,9 +146,11 @@ class Search(_Options, SearchQuery):
 
 
 class ImageSearch(_Options):
-    """The options of a search by an uploaded image."""
+    """The options of a search by an uploaded image, and a text that items must match too."""
 
     modality: Name | None = None
+    text: Text | None = None
+    literal: bool = False
 
 
 class NewItem(_Strict):
@@ -242,6 +249,7 @@ class Understanding(BaseModel):
     corrected: dict[str, str] = Field(description="Words with a typing error, and their replacements.")
     alternatives: dict[str, list[str]] = Field(description="Unknown words, and similar words of the collection.")
     synonyms: dict[str, str] = Field(description="Words, and the synonyms that replace them.")
+    similar: dict[str, str] = Field(description="Words, and the words of similar meaning that replace them.")
     excluded: list[str] = Field(description="Excluded words and labels.")
     unknown: list[str] = Field(description="Words that do not occur in the collection.")
 

@@ -8,7 +8,7 @@ export const byName = (...parts) => Object.assign(Object.create(null), ...parts)
 
 /**
  * A search: its query (`text`, `literal` if it is not to be corrected, item `id`, `code`, or `picture`, the key of an uploaded picture, which is shared by its
- * code), the modality to search, the smallest probability, filters, the number of results, and whether the map is shown.
+ * code; a text may accompany an item or a picture), the modality to search, the smallest probability, filters, the number of results, and whether the map is shown.
  */
 export const EMPTY = Object.freeze({
   text: "", literal: false, id: null, code: null, picture: null, modalities: null, minProbability: 0, where: Object.freeze(byName()), k: PAGE_SIZE, map: false,
@@ -22,8 +22,8 @@ export const withQuery = (search, by) => ({ ...search, text: "", literal: false,
 export function write(search) {
   const parameters = new URLSearchParams();
   if (search.id !== null) parameters.set("id", search.id);
-  else if (search.code !== null) parameters.set("code", search.code);
-  else if (search.text.trim()) parameters.set("q", search.text);
+  else if (search.code !== null && !search.text.trim()) parameters.set("code", search.code);
+  if (search.text.trim()) parameters.set("q", search.text);
   if (search.literal) parameters.set("literal", "1");
   if (search.modalities !== null) parameters.set("modalities", search.modalities);
   if (search.minProbability) parameters.set("p", String(Math.round(100 * search.minProbability)));

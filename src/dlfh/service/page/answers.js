@@ -27,16 +27,18 @@ export function drawAnswers(place, { about, search, result, source, onMore }) {
 
 function head(about, search, result, source) {
   const { query, answers } = result;
-  const title = { text: search.text.trim(), id: search.id ?? "", image: "Your picture", code: "Shared search", vector: "A vector" }[query.by];
+  const words = search.text.trim();
+  const name = { text: words, id: search.id ?? "", image: "Your picture", code: "Shared search", vector: "A vector" }[query.by];
+  const title = words && query.by !== "text" ? `${name} + ${words}` : name;
   const match = { codes: "by codes", words: "by words", both: "by codes and words" }[query.match];
   const compared = `, compared with ${listed(query.modalities.map((name) => `${name}s`))} ${match}`;
   const seen = source?.blob ? pictureOf(source.blob) : source?.thumbnail ? picture(source.thumbnail, { lazy: false }) : null;
-  const words = source?.item ? textsOf(source.item.metadata)[0] : null;
+  const described = source?.item ? textsOf(source.item.metadata)[0] : null;
   return element("header", { class: "head" },
     seen ? element("span", { class: "tile" }, seen) : null,
     element("div", { class: "query" },
       element("h1", {}, title),
-      words ? element("p", { class: "words" }, words) : null,
+      described ? element("p", { class: "words" }, described) : null,
       element("p", { class: "faint", id: "compared" }, count(answers.length, "result"), element("span", { class: "detail" }, compared))),
     element("figure", { class: "code detail" },
       element("div", { class: "bars" }, barcode(query.code, about.bits)),

@@ -127,7 +127,7 @@ function frame() {
   document.title = empty ? about.name : `${search.text.trim() || search.id || "Picture"} · ${about.name}`;
   if (empty) welcome();
   else drawControls(parts.controls, about, search, hasProbabilities(search), change);
-  if (empty || search.text) showQuerySource(search.text, null);
+  if (empty || (search.text && search.id === null && search.picture === null)) showQuerySource(search.text, null);
 }
 
 function welcome() {
@@ -151,7 +151,7 @@ async function showResult(result, source, signal) {
     cache.set(JSON.stringify({ ...search, map: false }), result);
     history.replaceState({ picture: search.picture }, "", write(search));
   }
-  if (source || search.id !== null) showQuerySource("", source, () => go(withQuery(search, {})));
+  if (source || search.id !== null) showQuerySource(search.text, source, () => go(withQuery(search, { text: search.text })));
   const { answers, warning, notes, understanding } = result;
   const changed = understanding && understanding.text !== search.text;
   if (!answers.length) {
@@ -243,8 +243,9 @@ function failed(error) {
 
 listen({
   onText(text, done) {
-    if (text.trim() !== search.text.trim() || (text.trim() && search.id !== null)) {
-      const next = text.trim() ? withQuery(search, { text }) : withQuery(search, {});
+    if (text.trim() !== search.text.trim()) {
+      const { id, picture } = search; // words beside an item or a picture: items must match both
+      const next = withQuery(search, { text: text.trim() ? text : "", id, picture });
       go({ ...next, map: search.map && !isEmpty(search) }, { replace: typing });
     }
     typing = !done;
@@ -256,7 +257,7 @@ listen({
     go(withQuery(search, { picture: key }));
   },
   onRemove() {
-    go(withQuery(search, {}));
+    go(withQuery(search, { text: search.text }));
     parts.text.focus();
   },
 });

@@ -73,11 +73,11 @@ function listenForDrops(onPicture) {
 
 const imageOf = (transfer) => [...(transfer?.files ?? [])].find((file) => file.type.startsWith("image/"));
 
-/** Show the query in the box: a text or, with a button that removes it, an item, a picture or a shared search. */
+/** Show the query in the box: a text and, with a button that removes it, an item, a picture or a shared search. */
 export function showQuerySource(text, source, onRemove) {
   const box = document.querySelector("#text");
   const place = document.querySelector("#query-source");
-  if (document.activeElement !== box || source) box.value = text;
+  if (document.activeElement !== box || (source && !text)) box.value = text;
   place.hidden = source === null;
   fill(place);
   if (source === null) return;

@@ -63,7 +63,7 @@ export const getItem = (id, signal) => json(`v1/items/${encodeURIComponent(id)}`
 /** Return the result of a search, and the state of the collection. */
 export async function find(search, picture, signal) {
   const byPicture = picture !== null;
-  const body = byPicture ? form(picture, optionsOf(search)) : JSON.stringify({ ...query(search), ...optionsOf(search) });
+  const body = byPicture ? form(picture, { ...textOf(search), ...optionsOf(search) }) : JSON.stringify({ ...query(search), ...optionsOf(search) });
   const headers = byPicture ? {} : { "Content-Type": "application/json" };
   const response = await json(byPicture ? "v1/search/image" : "v1/search", { method: "POST", body, headers, signal });
   return { state: response.state, ...response.results[0] };
@@ -77,8 +77,12 @@ function form(picture, options) {
 }
 
 function query(search) {
-  if (search.id !== null) return { id: search.id };
-  if (search.code !== null) return { code: search.code };
+  if (search.id !== null) return { id: search.id, ...textOf(search) };
+  return search.code !== null ? { code: search.code } : textOf(search);
+}
+
+function textOf(search) {
+  if (!search.text.trim()) return {};
   return search.literal ? { text: search.text, literal: true } : { text: search.text };
 }
 
@@ -90,5 +94,5 @@ function optionsOf(search) {
   return options;
 }
 
-/** Whether results have probabilities: those of items and codes do not. */
-export const hasProbabilities = (search) => search.id === null && (search.code === null || search.picture !== null);
+/** Whether results have probabilities: those of items and codes do not, without a text. */
+export const hasProbabilities = (search) => Boolean(search.text.trim()) || search.id === null && (search.code === null || search.picture !== null);

@@ -1,0 +1,135 @@
+"""Honesty of the probabilities that people read: of the first ten answers, by kind of question.
+
+    DLFH_DATA=/path/to/folder python -m benchmarks.shown_study --write docs/answers.md
+
+A fifth of the items is held out, and a collection is built from the others with default options. Questions are made of
+the held-out items, by rules and with a fixed seed: their captions, half of the words of a caption, one word of it that
+names no label, their pictures; and the names of labels and pairs of labels that at least eight items of the collection
+have. Right answers to a caption have all labels of its item, to a picture one of them, to names all that are named, to
+a word or half of a caption all of its words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import re
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.answers_data import Setting, iapr, icons, photographs
+from benchmarks.report import fill
+from dlfh import Collection, Encoder
+from dlfh.collection.calibration.model import expected_calibration_error
+from dlfh.collection.query import ResultItem
+from dlfh.datasets import Items
+
+_SHOWN, _MAX_QUESTIONS, _MIN_LABELLED, _MAX_ITEMS = 10, 150, 8, 2500
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, in lower case."""
+    return re.findall(r"[^\W_]+", text.lower())
+
+
+def questions(
+    queries: Items, collection: Collection, rng: np.random.Generator
+) -> Iterator[tuple[str, list[tuple[str, Any, Any]]]]:
+    """Yield kinds of questions; each question is a modality, a value, and what makes an answer right."""
+
+    def has_all(labels: Any) -> Any:
+        return lambda item: {*labels} <= {*item.labels}
+
+    def contains(words: Any) -> Any:
+        return lambda item: {*words} <= {*words_of(item.metadata["text"])}
+
+    order = rng.permutation(len(queries))[:_MAX_QUESTIONS]
+    texts, pictures = queries.modalities["text"], queries.modalities["image"]
+    labels = [(queries.labels or [])[row] for row in range(len(queries))]
+    yield "whole caption", [("text", texts[row], has_all(labels[row])) for row in order if labels[row]]
+    yield (
+        "picture",
+        [
+            ("image", pictures[row], lambda item, row=row: bool({*labels[row]} & {*item.labels}))
+            for row in order
+            if labels[row]
+        ],
+    )
+    items: dict[str, set[str]] = {}
+    n_texts: dict[str, int] = {}
+    for item in collection:
+        for label in (item.metadata or {}).get("labels") or []:
+            items.setdefault(label, set()).add(item.id)
+        for word in {*words_of((item.metadata or {}).get("text", ""))}:
+            n_texts[word] = n_texts.get(word, 0) + 1
+    common = sorted(label for label, ids in items.items() if len(ids) >= _MIN_LABELLED)
+    named = {word for label in items for word in words_of(label)}
+    singles = [rng.choice([word for word in words_of(texts[row]) if n_texts.get(word)] or [""]) for row in order]
+    singles = [str(word) for word in dict.fromkeys(singles) if word and word not in named and len(word) > 2]
+    yield "one word", [("text", word, contains([word])) for word in singles]
+    names = [str((item.metadata or {})["text"]) for item in collection]
+    halves = [words_of(names[row]) for row in rng.permutation(len(names))[:_MAX_QUESTIONS]]
+    halves = [[str(word) for word in rng.permutation(each)[: max(1, len(each) // 2)]] for each in halves]
+    yield "half a name", [("text", " ".join(each), contains(each)) for each in halves]
+    spoken = {label: label.replace("_", " ").replace("+", "").lower() for label in items}
+    yield "label", [("text", spoken[label], has_all([label])) for label in rng.permutation(common)[:_MAX_QUESTIONS]]
+    pairs = [(a, b) for a, b in rng.permutation([*itertools.combinations(common, 2)]).tolist()]
+    for kind, exists in (("pair that exists", True), ("pair that does not", False)):
+        some = [pair for pair in pairs if bool(items[pair[0]] & items[pair[1]]) is exists][:_MAX_QUESTIONS]
+        yield kind, [("text", f"{spoken[a]} {spoken[b]}", has_all([a, b])) for a, b in some]
+
+
+def measure(name: str, setting: Setting) -> list[str]:
+    """Return the rows of a data set."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        encoder = Encoder.for_items(setting.first)
+        result = Collection.build(Path(folder) / "built", setting.first, encoder)
+        with result.collection as collection:
+            for kind, asked in questions(setting.queries, collection, np.random.default_rng(0)):
+                found: list[tuple[ResultItem, bool]] = []
+                for modality, value, is_right in asked:
+                    result_of_one = collection.search(modality, value, _SHOWN)
+                    found += [(item, bool(is_right(item))) for item in result_of_one if item.probability is not None]
+                stated = np.array([item.probability for item, _ in found], float)
+                right = np.array([flag for _, flag in found], bool)
+                error = expected_calibration_error(stated, right)
+                rows.append(
+                    f"| {name} | {kind} | {len(asked)} | {stated.mean():.3f} | {right.mean():.3f} | {error:.3f} |"
+                )
+                print(rows[-1], flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", type=Path, help="document to write the table to")
+    parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "dlfh-shown")
+    parser.add_argument("--sets", nargs="+", default=["icons", "photographs", "IAPR TC-12"])
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    data = Path(os.environ.get("DLFH_DATA", "."))
+    readers = {
+        "icons": lambda: icons(arguments.work),
+        "photographs": lambda: photographs(data, arguments.work),
+        "IAPR TC-12": lambda: iapr(data),
+    }
+    rows = ["| data | question | questions | mean probability | share right | calibration error |"]
+    rows.append("|---|---|---|---|---|---|")
+    for name in arguments.sets:
+        items = readers[name]()
+        items = items.take(np.sort(np.random.default_rng(0).permutation(len(items))[:_MAX_ITEMS]))
+        rows += measure(name, Setting.of(name, items))
+    if arguments.write:
+        fill(arguments.write, {"shown": "\n".join(rows)})
+
+
+if __name__ == "__main__":
+    main()

