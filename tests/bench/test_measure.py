@@ -4,18 +4,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
+from dlfh._probabilities.scores import MATCHES
 from dlfh.bench.cells import Cell, SplitSpec
 from dlfh.bench.data import Source
 from dlfh.bench.measure import build, given_codes, retrieval
 from dlfh.codes import unpack
+from dlfh.datasets import Paired
 from dlfh.errors import InputError
+from dlfh.methods import CrossModalHasher
 from dlfh.metrics import evaluate, mean_average_precision
 from dlfh.metrics.measures import PR
 from tests.bench.test_cells import cell
+
+
+def dense(labels: Any) -> np.ndarray:
+    return labels.toarray() if sp.issparse(labels) else np.asarray(labels)
+
+
+def probable(model: CrossModalHasher, name: str, points: Paired) -> np.ndarray:
+    return model.label_probabilities({name: points.modalities[name]})
 
 
 def fast_cell(**changed: object) -> Cell:
@@ -33,8 +46,10 @@ def test_measurements_are_those_of_the_metrics(source: Source, unseen_share: flo
         "learned": (model.codes_["image"], parts.train.labels),
         "hashed": (model.encode("image", parts.train.modalities["image"]), parts.train.labels),
     }
+    images = {"learned": dense(parts.train.labels), "hashed": probable(model, "image", parts.train)}
     if parts.unseen is not None:
         databases["unseen"] = (model.encode("image", parts.unseen.modalities["image"]), parts.unseen.labels)
+        images["unseen"] = probable(model, "image", parts.unseen)
     for protocol, (items, item_labels) in databases.items():
         scores = values["protocols"][protocol]["text → image"]
         arguments = (queries, items, labels, item_labels)
@@ -47,6 +62,11 @@ def test_measurements_are_those_of_the_metrics(source: Source, unseen_share: flo
         real = model.project("text", parts.queries.modalities["text"])
         asymmetric = mean_average_precision(real, items, labels, item_labels)
         assert scores["asymmetric_map"] == pytest.approx(asymmetric, abs=1e-12)
+        stored = model.quantize_probabilities(images[protocol])
+        for match in MATCHES:
+            tables = model.score_tables(probable(model, "text", parts.queries), match)
+            ranked = mean_average_precision(tables, stored, labels, item_labels)
+            assert scores[f"{match}_map"] == pytest.approx(ranked, abs=1e-12)
         assert scores["precision_at"] == pytest.approx(expected["P@7"], abs=1e-12)
         assert scores["precision"] == pytest.approx(expected[curve].precision, abs=1e-12)
         assert scores["recall"] == pytest.approx(expected[curve].recall, abs=1e-12)
@@ -106,7 +126,8 @@ def test_codes_computed_elsewhere_get_the_scores_of_a_fit_with_the_same_codes(so
     found, _ = given_codes(given, parts, threads=1)
     for protocol, directions in expected["protocols"].items():
         for direction, scores in directions.items():
-            assert found["protocols"][protocol][direction] == scores | {"asymmetric_map": None}
+            others = dict.fromkeys(["asymmetric_map", "any_map", "all_map"])
+            assert found["protocols"][protocol][direction] == scores | others
     with pytest.raises(InputError, match="has codes of 8 bits, but its name says 16"):
         given_codes(replace(given, bits=16), parts, threads=1)
     with pytest.raises(InputError, match="has 31 image codes for the 20 queries of this split"):

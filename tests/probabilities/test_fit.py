@@ -60,6 +60,7 @@ def test_left_out_probabilities_come_from_regressions_without_the_point(learner:
     with Workers(1) as workers:
         fits = LabelFit(8, FitContext(workers, 0))
         fits.fit(learner, in_one_block(features, "x"), targets, "x")
+        fits.fitted.calibrate()
         scores = fits.fitted.functions["x"].scores
         labels = sets.rows().toarray()[sets.set_of_point]
         reference = learner.leave_one_out(scores, features, RealTargets(labels, np.arange(len(labels)), 5))
@@ -74,6 +75,7 @@ def test_more_features_than_points_have_label_probabilities_too() -> None:
     with Workers(1) as workers:
         fits = LabelFit(8, FitContext(workers, 0))
         fits.fit(LinearRidge(), in_one_block(wide, "x"), targets, "x")
+        fits.fitted.calibrate()
     labels = sets.rows().toarray()[sets.set_of_point]
     assert ((fits.fitted.left_out["x"].probabilities - labels) ** 2).mean() < labels.var()
 
@@ -85,6 +87,7 @@ def test_sparse_and_dense_features_have_the_same_probabilities() -> None:
         with Workers(1) as workers:
             fits = LabelFit(8, FitContext(workers, 0))
             fits.fit(LinearRidge(0.1), in_one_block(features, "x"), targets, "x")
+            fits.fitted.calibrate()
         found.append(fits.fitted.left_out["x"].probabilities)
     np.testing.assert_allclose(found[0], found[1], atol=1e-4)
 

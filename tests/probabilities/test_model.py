@@ -76,6 +76,26 @@ def test_two_modalities_know_more_than_one(model: DLFH, data: tuple[Paired, Pair
         assert ((both - labels) ** 2).mean() < ((one - labels) ** 2).mean() + 1e-4
 
 
+@pytest.mark.parametrize("n_bits", [0, 7, 23, 32, 88])
+def test_records_restore_the_labels_that_stand_out(model: DLFH, data: tuple[Paired, Paired], n_bits: int) -> None:
+    function = model._labels_known().functions["text"]
+    p = model.label_probabilities({"text": data[1].modalities["text"]})
+    rough = np.full_like(p, 0.5)
+    records = function.record(p, n_bits)
+    assert records.shape == (len(p), -(-n_bits // 8))
+    assert not (np.unpackbits(records, axis=1)[:, n_bits:]).any()
+    found = function.read_record(records, n_bits, rough)
+    n_recorded = min(8, n_bits // 11)  # 3 bits name one of 8 labels
+    mean, deviation, room = function.spread
+    above = (function.curves.log_odds(p) - mean) / deviation
+    recorded = np.argsort(np.argsort(-above, axis=1), axis=1) < n_recorded
+    np.testing.assert_array_equal(found[~recorded], 0.5)
+    # At or below average, nothing is recorded; and at most the largest log-odds that a byte covers.
+    covered = np.minimum(p, function.curves.of_log_odds(mean + room))
+    expected = np.where(above * deviation * 255 > room / 2, covered, rough)
+    np.testing.assert_allclose(found[recorded], expected[recorded], atol=0.02)
+
+
 def test_ranking_by_label_probabilities_is_not_behind_hamming_distance(
     model: DLFH, data: tuple[Paired, Paired]
 ) -> None:

@@ -102,7 +102,7 @@ def test_tables_score_the_decoded_probabilities(n_labels: int, n_bytes: int) -> 
     quantizer = LabelQuantizer.fit(items, 8 * n_bytes, 0)
     codes = quantizer.encode(items)
     assert codes.shape == (700, n_bytes)
-    tables = quantizer.tables(queries[:, None, :] * quantizer.centroids**2)
+    tables = quantizer.tables((queries[:, None, :] * quantizer.centroids**2)[:, :, quantizer.order])
     scores = sum(tables[:, byte, codes[:, byte]] for byte in range(n_bytes))
     np.testing.assert_allclose(scores, queries @ quantizer.decode(codes).T, rtol=1e-4, atol=1e-6)
 

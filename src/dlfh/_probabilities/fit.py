@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from dlfh import _kernels
 from dlfh._arrays import Codes, Floats, Integers, Mask, Singles
 from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import BlockTargets, RealTargets, Targets
-from dlfh._parallel import Workers
+from dlfh._parallel import Workers, blas_threads
 from dlfh._probabilities.model import (
     N_KNOTS,
     N_PARAMETERS,
@@ -54,7 +54,9 @@ _MIN_EXAMPLES = 30
 #: Slope of standardised scores where no label has enough points.
 _DEFAULT_SLOPE = 2.0
 #: Number of points that the prior counts as.
-_PRIOR_POINTS = 3.0
+_PRIOR_POINTS = 1.0
+#: Range of log-odds that records cover, relative to that of left-out points; and at least this.
+_ROOM, _SMALL = 1.25, 1e-3
 #: Scores whose curves are fitted at once.
 _CHUNK_SCORES = 1 << 22
 #: Share of points that are queries, and maximum numbers of queries and items.
@@ -71,7 +73,7 @@ class LabelFit:
     """Fits the functions of a method's modalities one after another."""
 
     def __init__(self, n_bits: int, context: FitContext) -> None:
-        self.context, self.fitted = context, FittedLabels(n_bits, context.seed)
+        self.context, self.fitted = context, FittedLabels(n_bits, context.seed, context.workers.n_jobs)
 
     def model(self, modalities: tuple[str, ...]) -> PendingLabels:
         """Return a function that calibrates the label probabilities of all modalities, for the first use of them."""
@@ -118,13 +120,9 @@ class LabelFit:
         survey.look(points)
         sets = targets.take(points)[1]
         truth = sets.rows()[sets.set_of_point]
-        labels = RealTargets(truth.toarray(), np.arange(len(points)), scores.n_bits)
-        values = labeller.leave_one_out(refitted, survey.take(points), labels, solution)
-        if values is not None:
-            curves = fit_label_curves(values, truth, self.context.workers)
-            self.fitted.functions[modality] = LabelFunction(scores, curves)
-            points = points if numbers is None else numbers[points]
-            self.fitted.left_out[modality] = LeftOut(points, curves(values), labels.codes.astype(bool))
+        leave_one_out = functools.partial(labeller.leave_one_out, refitted, survey.take(points))
+        points = points if numbers is None else numbers[points]
+        self.fitted.pending[modality] = _Uncalibrated(scores, leave_one_out, solution, points, truth)
         return function
 
     def _sample(self, features: Blocks, targets: BlockTargets) -> Integers:
@@ -149,18 +147,51 @@ class LeftOut(NamedTuple):
 BySource = dict[Source, LeftOut]
 
 
+class _Uncalibrated(NamedTuple):
+    """The label scores of a modality, and what their curves are fitted to."""
+
+    scores: Any
+    leave_one_out: Callable[..., Singles | None]
+    solution: Any
+    points: Integers
+    truth: sp.csr_array
+
+    def calibrate(self, workers: Workers) -> tuple[LabelFunction, LeftOut] | None:
+        """Return the label probabilities, and those of left-out points; None if there are no left-out points."""
+        labels = RealTargets(self.truth.toarray(), np.arange(len(self.points)), self.scores.n_bits)
+        values = self.leave_one_out(labels, self.solution)
+        if values is None:
+            return None
+        curves = fit_label_curves(values, self.truth, workers)
+        probabilities = curves(values)
+        odds = curves.log_odds(probabilities)
+        mean = odds.mean(axis=0)
+        spread = np.stack([mean, odds.std(axis=0) + _SMALL, _ROOM * (odds.max(axis=0) - mean) + _SMALL])
+        return LabelFunction(self.scores, curves, spread), LeftOut(self.points, probabilities, labels.codes > 0)
+
+
 @dataclass
 class FittedLabels:
     """Label functions and leave-one-out predictions by modality, from which the label model is calibrated."""
 
     n_bits: int
     seed: int
+    n_jobs: int
     labels: LabelSets | None = None
     functions: dict[str, LabelFunction] = field(default_factory=dict)
     left_out: dict[str, LeftOut] = field(default_factory=dict)
+    pending: dict[str, _Uncalibrated] = field(default_factory=dict)
+
+    def calibrate(self) -> None:
+        """Fit the curves of label probabilities."""
+        with blas_threads(self.n_jobs), Workers(self.n_jobs) as workers:
+            for name in [*self.pending]:
+                if found := self.pending.pop(name).calibrate(workers):
+                    self.functions[name], self.left_out[name] = found
 
     def model(self, modalities: tuple[str, ...]) -> LabelModel | None:
         """Return the label probabilities of all modalities; None if any has none."""
+        self.calibrate()
         if self.labels is None or set(self.functions) != set(modalities):
             return None
         left_out: BySource = {(name,): self.left_out[name] for name in modalities}

@@ -32,7 +32,7 @@ _MAX_MODALITIES = 4
 #: Range of probabilities whose logarithms are taken.
 _SMALLEST = 1e-6
 #: Entries of the (queries, centroids, labels) array of terms that is computed at once.
-_CHUNK_TERMS = 1 << 22
+_CHUNK_TERMS = 1 << 18
 
 #: The modalities that label probabilities come from; none if labels are known.
 Source = tuple[str, ...]
@@ -54,7 +54,7 @@ def _sigmoid(values: Floats) -> Floats:
 class LabelCurves:
     """Probabilities of labels from their scores: trust x sigma(slope x score + intercept) + (1 - trust) x prior.
 
-    prior, trust: Share of points with each label, and weight of its curve, n / (n + 3) for a label of n points.
+    prior, trust: Share of points with each label, and weight of its curve, n / (n + 1) for a label of n points.
     exclusive: Whether every point has exactly one label, so that probabilities sum to 1.
     """
 
@@ -65,12 +65,22 @@ class LabelCurves:
     exclusive: bool
 
     def __call__(self, scores: Array) -> Singles:
-        values = _sigmoid(self.slope * scores + self.intercept)
-        values *= self.trust
-        values += (1 - self.trust) * self.prior
+        values = self.of_log_odds(self.slope * scores + self.intercept)
         if self.exclusive:
             values /= np.maximum(values.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         return values.astype(np.float32)
+
+    def of_log_odds(self, values: Floats, labels: Any = slice(None)) -> Floats:
+        """Return probabilities from the log-odds of curves, of some labels."""
+        found, trust = _sigmoid(values), self.trust[labels]
+        found *= trust
+        found += (1 - trust) * self.prior[labels]
+        return found
+
+    def log_odds(self, probabilities: npt.NDArray[np.floating]) -> Floats:
+        """Return the log-odds of curves from probabilities; 0 for labels that have no curve."""
+        shares = (probabilities - (1 - self.trust) * self.prior) / np.where(self.trust > 0, self.trust, 1)
+        return np.where(self.trust > 0, log_odds(shares), 0.0)
 
     def extended(self, prior: Floats) -> LabelCurves:
         """Return curves with new priors, and with new labels that have nothing but a prior."""
@@ -121,11 +131,45 @@ class LabelFunction(HashFunction):
     """Label probabilities of one modality: a regression of the labels, and a curve per label.
 
     Its projections are the probabilities, so everything that hashes points in blocks can also compute these.
+
+    A *record* lists the labels whose log-odds are most above average for an item, each with its log-odds in a byte.
+    Probabilities in a few bytes are those of centroids, which many items share; the record tells these items apart.
+
+    spread (3, n_labels): Means and standard deviations of log-odds, and the range above the mean that a byte covers.
     """
 
-    def __init__(self, scores: HashFunction, curves: LabelCurves) -> None:
-        self.scores, self.curves = scores, curves
+    def __init__(self, scores: HashFunction, curves: LabelCurves, spread: Floats) -> None:
+        self.scores, self.curves, self.spread = scores, curves, spread
         self.n_features, self.n_bits = scores.n_features, scores.n_bits
+
+    def _entries(self, n_bits: int) -> tuple[int, int]:
+        """Return the number of labels in a record, and the bits of each: its number, and a byte."""
+        size = max(1, (self.n_bits - 1).bit_length()) + 8
+        return min(self.n_bits, n_bits // size), size
+
+    def record(self, probabilities: Singles, n_bits: int) -> Codes:
+        """Return the records of items with these label probabilities, shape (n, bytes of n_bits)."""
+        n, size = self._entries(n_bits)
+        mean, deviation, room = self.spread
+        above = self.curves.log_odds(probabilities) - mean
+        labels = np.argpartition(-above / deviation, n - 1, axis=1)[:, :n] if n else np.empty((len(above), 0), np.int64)
+        levels = np.clip(np.rint(255 * np.take_along_axis(above, labels, axis=1) / room[labels]), 0, 255)
+        entries = labels << 8 | levels.astype(np.int64)
+        bits = (entries[:, :, None] >> np.arange(size)[::-1] & 1).astype(np.uint8).reshape(len(above), -1)
+        return np.packbits(np.pad(bits, ((0, 0), (0, n_bits - bits.shape[1]))), axis=1)
+
+    def read_record(self, records: Codes, n_bits: int, probabilities: Singles) -> Singles:
+        """Return probabilities of centroids with those of records in their place; below average, a record says none."""
+        n, size = self._entries(n_bits)
+        bits = np.unpackbits(records, axis=1)[:, : n * size].reshape(len(records), n, size)
+        entries = bits @ (1 << np.arange(size)[::-1])
+        labels, levels = entries >> 8, entries & 255
+        mean, _, room = self.spread
+        values = self.curves.of_log_odds(mean[labels] + levels / 255 * room[labels], labels)
+        rough = np.take_along_axis(probabilities, labels, axis=1)
+        found = probabilities.copy()
+        np.put_along_axis(found, labels, np.where(levels > 0, values, rough).astype(np.float32), axis=1)
+        return found
 
     def project(self, features: Features, modality: str, workers: Workers) -> Singles:
         return self.curves(self.scores.project(features, modality, workers))
@@ -133,13 +177,17 @@ class LabelFunction(HashFunction):
     def to_arrays(self) -> dict[str, Array]:
         kind = HashFunction._registry.kind_of(type(self.scores))
         scores = {f"scores/{name}": array for name, array in self.scores.to_arrays().items()}
-        return self.curves.to_arrays() | scores | {"kind": np.frombuffer(kind.encode(), np.uint8)}
+        about = {"kind": np.frombuffer(kind.encode(), np.uint8), "spread": self.spread}
+        return self.curves.to_arrays() | scores | about
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> LabelFunction:
         kind = check_array(arrays, "kind", np.uint8, (None,)).tobytes().decode()
         scores = HashFunction._registry.find(kind).from_arrays(with_prefix(arrays, "scores/"))
-        return cls(scores, LabelCurves.from_arrays(arrays, scores.n_bits))
+        spread = check_array(arrays, "spread", np.float64, (3, scores.n_bits))
+        if spread[1:].min() <= 0:
+            raise ValueError("the deviations of its label probabilities must be positive")
+        return cls(scores, LabelCurves.from_arrays(arrays, scores.n_bits), spread)
 
 
 @dataclass(frozen=True)
@@ -214,11 +262,15 @@ class LabelModel:
 
         Curves stay as they were. A new label has its share of the points as probability.
         """
+        more = next(iter(scores.values())).n_bits - self.n_labels
         functions = {
-            name: LabelFunction(scores[name], function.curves.extended(shares[name]))
+            name: LabelFunction(
+                scores[name],
+                function.curves.extended(shares[name]),
+                np.pad(function.spread, ((0, 0), (0, more)), constant_values=1.0),
+            )
             for name, function in self.functions.items()
         }
-        more = next(iter(scores.values())).n_bits - self.n_labels
         weights = np.pad(self.weights, (0, more), constant_values=1.0)
         new = next(iter(shares.values()))[self.n_labels :]
         return replace(self, names=names, weights=weights, functions=functions, quantizer=self.quantizer.extended(new))
@@ -227,24 +279,38 @@ class LabelModel:
         """Return the model with scores for independent labels, see `probability_of`."""
         return replace(self, lifts=dict.fromkeys(MATCHES, 0.0))
 
-    def terms(self, queries: Singles, items: Singles, match: Match) -> Singles:
-        """Return the terms of scores, by query, item and label: shape (queries, items, labels)."""
-        how: dict[str, Any] = {"exclusive": self.exclusive, "prior": self.prior, "lift": self.lifts[match]}
-        return label_scores(queries, items, self.weights, match, **how)
+    def terms(self, queries: Singles, items: Singles, match: Match, labels: Any = slice(None)) -> Singles:
+        """Return the terms of scores, by query, item and label: shape (queries, items, labels).
+
+        labels: The labels that the columns of ``items`` stand for.
+        """
+        how: dict[str, Any] = {"exclusive": self.exclusive, "prior": self.prior[labels], "lift": self.lifts[match]}
+        return label_scores(queries[:, labels], items, self.weights[labels], match, **how)
 
     def tables(self, probabilities: Singles, match: Match) -> Singles:
         """Return score tables of queries, shape (queries, n_bytes, 256)."""
-        items = self.quantizer.centroids**2
+        order = self.quantizer.order
+        items = self.quantizer.centroids[:, order] ** 2
         rows = max(1, _CHUNK_TERMS // items.size)
         tables = np.empty((len(probabilities), n_bytes(self.quantizer.n_bits), N_CENTROIDS), np.float32)
         for start in range(0, len(probabilities), rows):
-            terms = self.terms(probabilities[start : start + rows], items, match)
+            terms = self.terms(probabilities[start : start + rows], items, match, order)
             tables[start : start + rows] = self.quantizer.tables(terms)
         return tables
 
     def encode(self, probabilities: npt.NDArray[np.floating]) -> Codes:
         """Return the bytes in which the probabilities of items are stored, shape (n, n_bytes)."""
         return self.quantizer.encode(probabilities)
+
+    def encode_suggested(self, modality: str, probabilities: Singles) -> Codes:
+        """Return the bytes of probabilities that a modality suggests, and their records, shape (n, 2 n_bytes)."""
+        records = self.functions[modality].record(probabilities, self.quantizer.n_bits)
+        return np.hstack([self.encode(probabilities), records])
+
+    def decode_suggested(self, modality: str, codes: Codes) -> Singles:
+        """Return the probabilities that `encode_suggested` stored, shape (n, n_labels)."""
+        rough, records = np.split(codes, 2, axis=1)
+        return self.functions[modality].read_record(records, self.quantizer.n_bits, self.quantizer.decode(rough))
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the configuration and the arrays to save."""

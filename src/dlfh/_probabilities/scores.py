@@ -81,11 +81,15 @@ def label_scores(
     beyond = (np.float32(lift) * (queries - np.asarray(prior, np.float32)))[:, None, :]
     if exclusive:
         return (q + beyond) * p
-    weight, largest = weights.astype(np.float32), np.float32(_ALMOST_ONE)
+    terms = q * p if match == "any" else q * (1 - p)
+    np.negative(np.minimum(terms, np.float32(_ALMOST_ONE), out=terms), out=terms)
+    np.log1p(terms, out=terms)
     if match == "any":
-        return weight * (beyond * p - np.log1p(-np.minimum(p * q, largest)))
-    # Less the query's largest lift, so that a score remains at most 0.
-    return weight * (beyond * p - np.maximum(beyond, 0) + np.log1p(-np.minimum(q * (1 - p), largest)))
+        np.negative(terms, out=terms)
+    if lift:  # for "all" less the query's largest lift, so that a score remains at most 0
+        terms += beyond * p if match == "any" else beyond * p - np.maximum(beyond, 0)
+    terms *= weights.astype(np.float32)
+    return terms
 
 
 def probability_of(scores: npt.NDArray[np.floating], match: Match, *, exclusive: bool) -> Floats:
@@ -147,12 +151,16 @@ class LabelQuantizer:
         """Return the probabilities that bytes stand for, shape (n, n_labels)."""
         return self.centroids[codes[:, self.group], np.arange(len(self.group))] ** 2
 
+    @property
+    def order(self) -> Integers:
+        """The labels group by group."""
+        return np.argsort(self.group, kind="stable")
+
     def tables(self, terms: Singles) -> Singles:
-        """Return score tables (queries, n_bytes, 256) from terms by query, centroid and label."""
-        order = np.argsort(self.group, kind="stable")
-        starts = np.searchsorted(self.group[order], np.arange(self.n_groups))
+        """Return score tables (queries, n_bytes, 256) from terms by query, centroid and label, in ``order``."""
+        starts = np.searchsorted(np.sort(self.group), np.arange(self.n_groups))
         tables = np.zeros((len(terms), n_bytes(self.n_bits), N_CENTROIDS), np.float32)
-        tables[:, : self.n_groups] = np.add.reduceat(terms[:, :, order], starts, axis=2).transpose(0, 2, 1)
+        tables[:, : self.n_groups] = np.add.reduceat(terms, starts, axis=2).transpose(0, 2, 1)
         return tables
 
     def extended(self, shares: Floats) -> LabelQuantizer:

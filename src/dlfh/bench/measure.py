@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dlfh._arrays import Codes, Integers, Singles
+from dlfh._arrays import Array, Integers
+from dlfh._labels import LabelSets
 from dlfh._parallel import blas_threads
+from dlfh._probabilities.scores import MATCHES
 from dlfh.bench.cells import Cell, find_in_file
 from dlfh.bench.data import Partition
 from dlfh.codes import n_bytes
@@ -45,8 +47,8 @@ def retrieval(cell: Cell, parts: Partition, threads: int = 1, memory: int | None
     """Fit once and measure every protocol in every direction.
 
     Returns: ``values["protocols"][protocol][direction]`` has "map", "map_at", "precision_at", "ndcg_at", "exact_at",
-        "asymmetric_map" and the curve "ranks", "precision" and "recall"; "objective" and "iterations" are present for
-        methods that record them.
+        "asymmetric_map", "any_map" and "all_map" (by label probabilities) and the curve "ranks", "precision" and
+        "recall"; "objective" and "iterations" are present for methods that record them.
     Returns: Seconds of training.
     """
     rows = None
@@ -56,9 +58,13 @@ def retrieval(cell: Cell, parts: Partition, threads: int = 1, memory: int | None
     model = build(cell, threads, memory).fit(sample.modalities, sample.labels)
     values: dict[str, Any] = {"n_train": len(sample), "n_queries": len(parts.queries)}
     with blas_threads(threads):
-        projections = {name: model.project(name, parts.queries.modalities[name]) for name in model.modalities_}
-        queries = _encode(model, parts.queries)
-        values["protocols"] = _protocols(cell, parts, threads, queries, projections, _databases(model, parts, rows))
+        queries = _forms(model, parts.queries)
+        for name, points in parts.queries.modalities.items():
+            queries.setdefault("values", {})[name] = model.project(name, points)
+            for match in MATCHES if model.label_model_ else ():
+                probabilities = model.label_probabilities({name: points})
+                queries.setdefault(match, {})[name] = model.score_tables(probabilities, match)
+        values["protocols"] = _protocols(cell, parts, threads, queries, _databases(model, parts, sample, rows))
     for name, key in (("objective_", "objective"), ("n_iter_", "iterations")):
         if hasattr(model, name):
             values[key] = np.asarray(getattr(model, name)).tolist()
@@ -89,67 +95,81 @@ def given_codes(cell: Cell, parts: Partition, threads: int, memory: int | None =
             called = "queries" if role == "queries" else "points that are not queries"
             raise InputError(f"{place} has {len(matrix)} {name} codes for the {n_points} {called} of this split")
     by_role = {
-        role: {name: codes[name, role] for name in modalities}
+        role: {"codes": {name: codes[name, role] for name in modalities}}
         for role in ("queries", "learned", "hashed")
         if all((name, role) in codes for name in modalities)
     }
     queries = by_role.pop("queries")
     databases = {protocol: (database, parts.train.labels) for protocol, database in by_role.items()}
-    protocols = _protocols(cell, parts, threads, queries, {}, databases)
+    protocols = _protocols(cell, parts, threads, queries, databases)
     return {"protocols": protocols, "n_queries": len(parts.queries)}, {}
 
 
-_Codes = dict[str, Codes]  # by modality, as the values
-_Values = dict[str, Singles]
-_Database = tuple[_Codes, Any]  # with labels
+#: Points by form and modality: "codes"; of queries also real "values", and score tables for "any" and "all"; and label
+#: probabilities as "bytes". Codes from elsewhere are codes alone.
+_Forms = dict[str, dict[str, Array]]
+_Database = tuple[_Forms, Any]  # with labels
+#: Further rankings: the forms of queries and of items. Published figures are Hamming rankings, which have other tables.
+_RANKINGS = {"asymmetric_map": ("values", "codes"), "any_map": ("any", "bytes"), "all_map": ("all", "bytes")}
 
 
 class _Search(NamedTuple):
-    """Queries (codes by modality, and their real values if known) and the database that they search."""
+    """Queries and the database that they search."""
 
-    query_codes: _Codes
-    query_values: _Values
+    queries: _Forms
     query_labels: Any
-    database: _Codes
+    database: _Forms
     database_labels: Any
 
 
-def _encode(model: CrossModalHasher, points: Paired) -> dict[str, Codes]:
-    return {name: model.encode(name, points.modalities[name]) for name in model.modalities_}
+def _forms(model: CrossModalHasher, points: Paired) -> _Forms:
+    """Return the hashed codes of points, and the bytes of their label probabilities if the model has any."""
+    found: _Forms = {"codes": {name: model.encode(name, points.modalities[name]) for name in model.modalities_}}
+    if model.label_model_:
+        by_name = {name: model.label_probabilities({name: points.modalities[name]}) for name in model.modalities_}
+        found["bytes"] = {name: model.quantize_probabilities(each) for name, each in by_name.items()}
+    return found
 
 
-def _databases(model: CrossModalHasher, parts: Partition, rows: Integers | None) -> dict[str, _Database]:
-    """Return the database of each protocol; ``rows`` are the training points if not all are."""
-    hashed, learned, labels = _encode(model, parts.train), model.codes_, parts.train.labels
+def _databases(
+    model: CrossModalHasher, parts: Partition, sample: Paired, rows: Integers | None
+) -> dict[str, _Database]:
+    """Return the database of each protocol; ``sample`` has the training points, ``rows`` if not all are."""
+    hashed, labels = _forms(model, parts.train), parts.train.labels
+    learned: _Forms = {"codes": model.codes_}
+    if model.label_model_:
+        sets = LabelSets.from_labels(sample.labels)
+        known = model.quantize_probabilities(sets.rows()[sets.set_of_point].toarray())
+        learned["bytes"] = dict.fromkeys(model.modalities_, known)
     if rows is not None:
-        learned = {name: codes.copy() for name, codes in hashed.items()}
-        for name, codes in model.codes_.items():
-            learned[name][rows] = codes
-    databases = {"learned": (learned, labels), "hashed": (hashed, labels)}
+        for form, by_name in learned.items():
+            learned[form] = {name: codes.copy() for name, codes in hashed[form].items()}
+            for name, codes in by_name.items():
+                learned[form][name][rows] = codes
+    databases: dict[str, _Database] = {"learned": (learned, labels), "hashed": (hashed, labels)}
     if "unified" in model.info.protocols:
         unified = model.encode_unified(parts.train.modalities)
-        databases["unified"] = (dict.fromkeys(model.modalities_, unified), labels)
+        databases["unified"] = ({"codes": dict.fromkeys(model.modalities_, unified)}, labels)
     if parts.unseen is not None:
-        databases["unseen"] = (_encode(model, parts.unseen), parts.unseen.labels)
+        databases["unseen"] = (_forms(model, parts.unseen), parts.unseen.labels)
     return databases
 
 
 def _protocols(
-    cell: Cell, parts: Partition, threads: int, queries: _Codes, values: _Values, databases: dict[str, _Database]
+    cell: Cell, parts: Partition, threads: int, queries: _Forms, databases: dict[str, _Database]
 ) -> dict[str, dict[str, Any]]:
     """Return scores; without unseen points, each half of the queries is the unseen database of the other."""
     labels = parts.queries.labels
-    searches = {protocol: [_Search(queries, values, labels, *each)] for protocol, each in databases.items()}
+    searches = {protocol: [_Search(queries, labels, *each)] for protocol, each in databases.items()}
     if parts.unseen is None and len(parts.queries) > 1:
 
-        def rows(arrays: dict[str, Any], half: Integers) -> dict[str, Any]:
-            return {name: array[half] for name, array in arrays.items()}
+        def rows(half: Integers) -> _Forms:
+            return {form: {name: array[half] for name, array in arrays.items()} for form, arrays in queries.items()}
 
         order = np.random.default_rng(cell.split.seed).permutation(len(parts.queries))
         halves = np.sort(order[::2]), np.sort(order[1::2])
         searches["unseen"] = [
-            _Search(rows(queries, half), rows(values, half), labels[half], rows(queries, other), labels[other])
-            for half, other in (halves, halves[::-1])
+            _Search(rows(half), labels[half], rows(other), labels[other]) for half, other in (halves, halves[::-1])
         ]
     directions = list(itertools.permutations(parts.queries.modalities, 2))
     return {
@@ -160,17 +180,21 @@ def _protocols(
 
 def _scores(searches: list[_Search], query: str, database: str, k: int, threads: int) -> dict[str, Any]:
     """Return means over all queries, with 0 for those without relevant items; k is at most the number of items."""
-    n_items = min(len(search.database[database]) for search in searches)
+    n_items = min(len(search.database["codes"][database]) for search in searches)
     k = min(k, n_items)
     ranks = np.unique([*np.geomspace(1, n_items, CURVE_POINTS).round().astype(np.int64), k])
     measures = [AP, AP @ k, nDCG @ k, P(match="all") @ min(EXACT_AT, n_items), PR(ranks=ranks)]
-    rows, asymmetric = [], []
+    rows: list[Array] = []
+    further: dict[str, list[Array]] = {ranking: [] for ranking in _RANKINGS}
     for search in searches:
-        items = search.database[database], search.query_labels, search.database_labels
-        values = evaluate(search.query_codes[query], *items, measures=measures, n_jobs=threads).per_query
+        labels = search.query_labels, search.database_labels
+        pair = search.queries["codes"][query], search.database["codes"][database]
+        values = evaluate(*pair, *labels, measures=measures, n_jobs=threads).per_query
         rows.append(np.column_stack([values[measure] for measure in measures]))
-        if query in search.query_values:
-            asymmetric.append(evaluate(search.query_values[query], *items, measures=AP, n_jobs=threads).per_query[AP])
+        for ranking, (form, other) in _RANKINGS.items():
+            if form in search.queries and other in search.database:
+                pair = search.queries[form][query], search.database[other][database]
+                further[ranking].append(evaluate(*pair, *labels, measures=AP, n_jobs=threads).per_query[AP])
     # Contiguous by row, so that the mean adds one query after another, whatever the layout of the measures.
     means = np.ascontiguousarray(np.nan_to_num(np.concatenate(rows))).mean(axis=0)
     precision, recall = np.split(means[4:], 2)
@@ -183,8 +207,7 @@ def _scores(searches: list[_Search], query: str, database: str, k: int, threads:
         "ranks": ranks.tolist(),
         "precision": precision.tolist(),
         "recall": recall.tolist(),
-        "asymmetric_map": float(np.nan_to_num(np.concatenate(asymmetric)).mean()) if asymmetric else None,
-    }
+    } | {name: float(np.nan_to_num(np.concatenate(each)).mean()) if each else None for name, each in further.items()}
 
 
 def _reset_peak() -> None:

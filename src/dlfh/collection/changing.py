@@ -32,7 +32,7 @@ from dlfh.collection.item_codes import (
     columnar,
     hashed_codes,
     index_codes,
-    labels_column,
+    suggested_labels,
 )
 from dlfh.datasets.items import Items
 from dlfh.datasets.problem import LABEL_WORDS, Problem, check_skipped
@@ -113,7 +113,7 @@ def _fill_in_codes(collection: Collection, coded: ItemCodes, labels: list[list[s
             continue
         coded.hashed[name][row], coded.present[name][row] = hashed_codes(item, [name])[name], True
         if name in coded.suggested_labels:
-            coded.suggested_labels[name][row] = item.codes[labels_column(name)]
+            coded.suggested_labels[name][row] = suggested_labels(item, name)
         same = (item.metadata or {}).get("labels", []) == labels[row]
         if has_code[row] or (same and item.states[name] == "learned"):
             coded.learned[name][row] = by_labels[name][row] if has_code[row] else item.codes[name]

@@ -210,7 +210,7 @@ class Encoder(Parameterized):
                 known, _ = self.label_rows(items.take(points).labels or [])
                 probabilities = model.label_probabilities_leave_one_out(name, matrix, known)
                 if probabilities is not None:
-                    suggested[name] = self.label_model.encode(probabilities)
+                    suggested[name] = self.label_model.encode_suggested(name, probabilities)
         return Training(vectors, rows, learned, int(incomplete.sum()), leave_one_out, suggested)
 
     def partial_fit(self, items: Items) -> tuple[int, list[Problem]]:
@@ -323,10 +323,11 @@ class Encoder(Parameterized):
                 if name in training.leave_one_out:
                     hashed[trained] = pack(training.leave_one_out[name])
             if model is not None and name != LABEL_WORDS:
-                suggested = coded.suggested_labels[name] = np.zeros_like(coded.labels)
+                suggested = coded.suggested_labels[name] = np.hstack([np.zeros_like(coded.labels)] * 2)
                 others = rows if left_out is None else rows[~trained[rows]]
                 if len(others):
-                    suggested[others] = model.encode(self.label_probabilities(name, vectors.take(name, others)))
+                    probabilities = self.label_probabilities(name, vectors.take(name, others))
+                    suggested[others] = model.encode_suggested(name, probabilities)
                 if left_out is not None:
                     suggested[trained] = left_out
         return coded
@@ -399,16 +400,16 @@ class Encoder(Parameterized):
         """Combine the label probabilities predicted from each modality that an item has."""
         model = self.label_model
         assert model is not None
-        first = next(iter(suggested))
-        combined, masks = suggested[first].copy(), np.stack([present[name] for name in suggested])
+        width, masks = n_bytes(self.n_bits), np.stack([present[name] for name in suggested])
+        combined = np.zeros((masks.shape[1], width), np.uint8)
         number = (masks.astype(np.int64) << np.arange(len(masks))[:, None]).sum(axis=0)
         for pattern in {*number.tolist()} - {0}:
             rows = np.flatnonzero(number == pattern)
             names = [name for place, name in enumerate(suggested) if pattern >> place & 1]
             if len(names) == 1:
-                combined[rows] = suggested[names[0]][rows]
+                combined[rows] = suggested[names[0]][rows, :width]
             else:
-                parts = {name: model.quantizer.decode(suggested[name][rows]) for name in names}
+                parts = {name: model.decode_suggested(name, suggested[name][rows]) for name in names}
                 combined[rows] = model.encode(model.fuse(parts))
         return combined
 

@@ -22,7 +22,7 @@ from dlfh.collection.calibration.model import CalibrationReport, relevance
 from dlfh.collection.collection import Collection
 from dlfh.collection.contents import item_groups
 from dlfh.collection.encoder import Encoder
-from dlfh.collection.item_codes import LABELS, ItemVectors, Training, labels_column
+from dlfh.collection.item_codes import LABELS, ItemVectors, Training, labels_columns
 from dlfh.collection.searcher import Searcher
 from dlfh.datasets.items import Items
 from dlfh.datasets.problem import LABEL_WORDS, Problem
@@ -220,7 +220,7 @@ def _hashed_databases(
     for name in coded.hashed:
         rows = np.flatnonzero(coded.present[name] & items.labelled())
         labels, suggested = items.take(rows).labels or [], coded.suggested_labels.get(name)
-        label_bytes = None if suggested is None else suggested[rows]
+        label_bytes = None if suggested is None else suggested[rows, : coded.labels.shape[1]]
         databases[name] = _Database(coded.hashed[name][rows], label_bytes, labels, np.zeros(len(rows), bool))
     return databases
 
@@ -233,7 +233,7 @@ def _stored_databases(collection: Collection) -> dict[str, _Database]:
         labels = (item.metadata or {}).get("labels") or []
         for name in rows if labels else ():
             if name in item.codes:
-                label_bytes = item.codes.get(LABELS if item.states[name] == "learned" else labels_column(name))
+                label_bytes = item.codes.get(LABELS if item.states[name] == "learned" else labels_columns(name)[0])
                 rows[name].append((item.codes[name], label_bytes, labels, item.states[name] == "learned"))
     databases = {}
     for name, stored in rows.items():

@@ -5,8 +5,9 @@ Items with a learned code have their hashed code in a second column: a learned c
 hashed code distinguishes items with the same labels.
 
 If the model has label probabilities, one more column stores them, in as many bytes as a code: 0 and 1 if the labels of
-an item are known, otherwise a prediction from all its modalities. Another column per modality stores the prediction
-from that modality alone, so that an item can change in one modality.
+an item are known, otherwise a prediction from all its modalities. Two more columns per modality store the prediction
+from that modality alone, so that an item can change in one modality: the same bytes, and a record of the labels that
+stand out.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class ItemCodes:
     present: dict[str, Mask]
     learned: dict[str, Codes]  # learned in training, or the codes of the items' label sets; zeros elsewhere
     is_learned: dict[str, Mask]
-    suggested_labels: dict[str, Codes]  # bytes of `LabelModel.encode`; empty if the method has no label probabilities
+    suggested_labels: dict[str, Codes]  # by `LabelModel.encode_suggested`; empty if the method has no probabilities
     labels: Codes  # the labels that items have, in the same form
     has_labels: Mask
 
@@ -128,7 +129,7 @@ class Training:
     learned: dict[str, Mask]  # by modality, which of all items have a learned code
     n_incomplete: int  # training items that lack a modality or, for supervised methods, labels
     leave_one_out: dict[str, Singles]  # by modality, projections (learned, n_bits), if the method computes them
-    suggested_labels: dict[str, Codes]  # by modality, leave-one-out label probabilities (learned, bytes)
+    suggested_labels: dict[str, Codes]  # by modality, leave-one-out label probabilities (learned, 2 x bytes)
 
     def __len__(self) -> int:
         return len(self.items)
@@ -139,16 +140,22 @@ def hashed_column(modality: str) -> str:
     return f"{modality}:hashed"
 
 
-def labels_column(modality: str) -> str:
-    """Return the column of the label probabilities that a modality suggests."""
-    return f"{modality}:labels"
+def labels_columns(modality: str) -> tuple[str, str]:
+    """Return the columns of the label probabilities that a modality suggests: bytes, and records."""
+    return f"{modality}:labels", f"{modality}:records"
+
+
+def suggested_labels(item: Item, modality: str) -> Codes | None:
+    """Return the label probabilities that a modality of an item suggests, in the form of `ItemCodes`."""
+    columns = [item.codes.get(name) for name in labels_columns(modality)]
+    return None if columns[0] is None else np.concatenate(columns)
 
 
 def column_names(encoder: Encoder) -> tuple[str, ...]:
     """Return the columns of an index: one per modality, the second ones, and those of label probabilities."""
     names = encoder.modalities_
-    labels = (LABELS, *map(labels_column, encoder.searchable_modalities())) if encoder.label_model else ()
-    return (*names, *map(hashed_column, names), *labels)
+    suggested = [column for name in encoder.searchable_modalities() for column in labels_columns(name)]
+    return (*names, *map(hashed_column, names), *((LABELS, *suggested) if encoder.label_model else ()))
 
 
 def index_codes(encoder: Encoder, codes: ItemCodes, rows: Integers) -> dict[str, Any]:
@@ -168,7 +175,8 @@ def index_codes(encoder: Encoder, codes: ItemCodes, rows: Integers) -> dict[str,
         columns[LABELS] = np.where(known[:, None], codes.labels[rows], combined)
         learned[LABELS], present[LABELS] = known, known | np.logical_or.reduce([*masks.values()])
         for name, values in suggested.items():
-            columns[labels_column(name)], present[labels_column(name)] = values, masks[name]
+            for column, part in zip(labels_columns(name), np.split(values, 2, axis=1), strict=True):
+                columns[column], present[column] = part, masks[name]
     return {"codes": columns, "learned": learned, "present": present}
 
 

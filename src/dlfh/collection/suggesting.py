@@ -19,7 +19,7 @@ from dlfh._probabilities.model import LabelModel
 from dlfh._validation import check_flag, check_fraction, check_integer
 from dlfh.collection.collection import Collection
 from dlfh.collection.encoder import Encoder
-from dlfh.collection.item_codes import labels_column
+from dlfh.collection.item_codes import suggested_labels
 from dlfh.collection.query import html_table, labels_of
 from dlfh.errors import InputError
 
@@ -230,15 +230,17 @@ def _predicted(collection: Collection, positions: Integers) -> Iterator[tuple[li
     for start in range(0, len(positions), size):
         checkpoint()
         stored = collection.index.existing_items(positions[start : start + size].tolist())
-        items = [item for _, item in stored if any(labels_column(name) in item.codes for name in model.functions)]
+        items, codes = [], []
+        for _, item in stored:
+            found = {name: suggested_labels(item, name) for name in model.functions}
+            if any(each is not None for each in found.values()):
+                items.append(item)
+                codes.append({name: each for name, each in found.items() if each is not None})
         probabilities = np.empty((len(items), model.n_labels), np.float32)
-        rows_of: dict[tuple[str, ...], list[int]] = {}
-        for row, item in enumerate(items):
-            names = tuple(name for name in model.functions if labels_column(name) in item.codes)
-            rows_of.setdefault(names, []).append(row)
-        for names, rows in rows_of.items():
-            codes = {name: np.stack([items[row].codes[labels_column(name)] for row in rows]) for name in names}
-            probabilities[rows] = model.fuse({name: model.quantizer.decode(each) for name, each in codes.items()})
+        for names in {tuple(each) for each in codes}:
+            rows = [row for row, each in enumerate(codes) if tuple(each) == names]
+            by_name = {name: np.stack([codes[row][name] for row in rows]) for name in names}
+            probabilities[rows] = model.fuse({name: model.decode_suggested(name, by_name[name]) for name in names})
         known, _ = encoder.label_rows([labels_of(item.metadata or {}) for item in items])
         yield [item.id for item in items], probabilities, known > 0
 

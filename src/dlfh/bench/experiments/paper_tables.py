@@ -94,7 +94,8 @@ def _sections(study: Study) -> list[Section]:
         k = min(study.settings.k, size) or study.settings.k
         measures = {"map": "MAP", "map_at": f"MAP@{k}", "precision_at": f"Precision@{k}", "ndcg_at": f"nDCG@{k}"}
         measures["exact_at"] = f"Precision@{min(EXACT_AT, size) or EXACT_AT} by all labels"
-        measures["asymmetric_map"] = "Asymmetric MAP"
+        measures |= {"asymmetric_map": "Asymmetric MAP", "any_map": 'MAP by label probabilities, "any"'}
+        measures["all_map"] = 'MAP by label probabilities, "all"'
         rows = study.settings.rows()
         paragraphs += [
             f"{row.title}: codes computed elsewhere, from {row.codes}; relevance, splits and measures are those of the "

@@ -235,7 +235,8 @@ def _sample(encoder: Encoder, items: Items, vectors: ItemVectors, rows: Integers
     label_bytes, _ = encoder.known_labels(labels)
     if training is None and model is not None:
         matrices = {name: vectors.take(name, rows) for name in encoder.searchable_modalities()}
-        suggested = {name: model.encode(encoder.label_probabilities(name, each)) for name, each in matrices.items()}
+        found = {name: encoder.label_probabilities(name, each) for name, each in matrices.items()}
+        suggested = {name: model.encode_suggested(name, each) for name, each in found.items()}
         label_bytes = encoder.combine_labels(suggested, dict.fromkeys(suggested, np.ones(len(rows), bool)))
     return _Sample(labels, codes, label_bytes, texts)
 
