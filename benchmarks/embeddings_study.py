@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,14 @@ from dlfh.bench.tables import summarize
 from dlfh.codes import pack
 from dlfh.datasets import read_arrays
 
-N_QUERIES, N_DATABASE, N_TRAIN = 300, 2000, 2000
+N_QUERIES, N_DATABASE, N_TRAIN = 250, 1500, 1200
 #: Training points on which the settings of baselines are chosen: so many ask, the rest is asked for.
-N_VALIDATION, N_VALIDATION_QUERIES = 500, 150
+N_VALIDATION, N_VALIDATION_QUERIES = 400, 120
 SIZES = {"unseen": (8, 16, 32), "labels": (16,), "itself": (8, 16, 32)}
 SEEDS = 5
 #: Share of the labels that training does not see, in the protocol of that name.
 HELD_OUT = 1 / 3
+CROSSED = (16,)  # where queries and items are of two modalities
 #: Weight of another image in the sum that asks for an image itself; the cosine with the image is then about .55.
 BLENDED = 1.5
 #: Answers of sign bits that are scored again by the float32 vectors.
@@ -50,8 +51,8 @@ RESCORED = 100
 #: Dimensions of the linear adapter.
 ADAPTED = 64
 RIDGES = (0.01, 0.1, 1.0, 10.0, 100.0)
-SHRINKAGES, COMPONENTS = (0.1, 0.5, 0.9, 0.99), (16, 64, 256)
-RATE, MAX_STEPS, STEPS_BETWEEN, BATCH = 1e-3, 300, 50, 512
+SHRINKAGES, COMPONENTS = (0.1, 0.5, 0.9), (16, 64, 256)
+RATE, MAX_STEPS, STEPS_BETWEEN, BATCH = 1e-3, 200, 50, 512
 
 PROTOCOLS = {"unseen": "unseen items", "labels": "unseen labels", "itself": "the item itself"}
 #: Rows of the tables, and the bytes of an item where they do not vary; {labels} is four times the number of labels.
@@ -172,11 +173,22 @@ class Search:
     items: np.ndarray
     seed: int
     is_crossed: bool  # whether queries and items are of two modalities
+    known: dict[float, np.ndarray] = field(default_factory=dict)  # axes of LDA by shrinkage
 
     @cached_property
     def quantised(self) -> np.ndarray:
         """Vectors that quantisers learn from, which need no labels: those of training and of the database."""
         return np.concatenate([self.X, self.items])
+
+    def discriminants(self, shrinkage: float) -> np.ndarray:
+        """Return the axes of LDA, for which a point counts once for each of its labels."""
+        if shrinkage not in self.known:
+            frequent = np.flatnonzero(self.Y.sum(axis=0) > 1)
+            rows, classes = np.nonzero(self.Y[:, frequent])
+            method = LinearDiscriminantAnalysis(solver="eigen", shrinkage=shrinkage).fit(self.X[rows], classes)
+            size = min(len(frequent) - 1, self.X.shape[1])
+            self.known[shrinkage] = np.asarray(method.scalings_[:, :size], np.float32)
+        return self.known[shrinkage]
 
     def validation(self) -> tuple[Search, np.ndarray, np.ndarray]:
         """Return the search without the validation points, queries among these, and which items are relevant."""
@@ -203,27 +215,19 @@ def ridge_maps(search: Search, setting: tuple[float, str]) -> Maps:
     mean = search.Y.mean(axis=0, dtype=np.float32)
     weights = [solve_ridge(each, search.Y - mean, alpha) for each in (search.Q, search.X)]
 
-    def mapped(W: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        return lambda V: unit(V @ W) if form == "cosine" else np.asarray(V @ W + mean, np.float32)
+    if form == "cosine":
+        return partial(projected, weights[0]), partial(projected, weights[1])
+    return partial(predicted, mean, weights[0]), partial(predicted, mean, weights[1])
 
-    return mapped(weights[0]), mapped(weights[1])
+
+def predicted(mean: np.ndarray, W: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    return np.asarray(vectors @ W + mean, np.float32)
 
 
 def lda_maps(search: Search, setting: tuple[float, int]) -> Maps:
-    """Map to the first discriminants of the labels; a point counts once for each of its labels."""
-    axes = _discriminants(search, setting[0])[:, : setting[1]]
-
-    def mapped(V: np.ndarray) -> np.ndarray:
-        return unit(V @ axes)
-
-    return mapped, mapped
-
-
-def _discriminants(search: Search, shrinkage: float) -> np.ndarray:
-    frequent = np.flatnonzero(search.Y.sum(axis=0) > 1)
-    rows, classes = np.nonzero(search.Y[:, frequent])
-    method = LinearDiscriminantAnalysis(solver="eigen", shrinkage=shrinkage).fit(search.X[rows], classes)
-    return np.asarray(method.scalings_[:, : min(len(frequent) - 1, search.X.shape[1])], np.float32)
+    """Map to the first discriminants of the labels."""
+    axes = search.discriminants(setting[0])[:, : setting[1]]
+    return partial(projected, axes), partial(projected, axes)
 
 
 def adapter_maps(search: Search, last: int) -> Maps:
@@ -241,9 +245,9 @@ def _trained(search: Search, last: int) -> Iterator[tuple[int, Maps]]:
     for step in range(1, last + 1):
         rows = [rng.choice(len(search.X), BATCH, replace=False) for _ in range(2)]
         sides = [search.Q[rows[0]], search.X[rows[1]]]
-        projected = [side @ values[i % n_sides] for i, side in enumerate(sides)]
-        lengths = [np.linalg.norm(each, axis=1, keepdims=True) + 1e-9 for each in projected]
-        units = [each / length for each, length in zip(projected, lengths, strict=True)]
+        outputs = [side @ values[i % n_sides] for i, side in enumerate(sides)]
+        lengths = [np.linalg.norm(each, axis=1, keepdims=True) + 1e-9 for each in outputs]
+        units = [each / length for each, length in zip(outputs, lengths, strict=True)]
         similar = (search.Y[rows[0]].astype(np.float32) @ search.Y[rows[1]].T.astype(np.float32)) > 0
         cosines, (factor, intercept) = units[0] @ units[1].T, values[-1]
         share = np.clip(similar.mean(), 1e-3, 1 - 1e-3)
@@ -262,7 +266,7 @@ def _trained(search: Search, last: int) -> Iterator[tuple[int, Maps]]:
             value -= pace * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.99**step)) + 1e-9)
         if step % STEPS_BETWEEN == 0:
             W = [np.array(values[i % n_sides]) for i in range(2)]
-            yield step, ((lambda V, W=W[0]: unit(V @ W)), (lambda V, W=W[1]: unit(V @ W)))
+            yield step, (partial(projected, W[0]), partial(projected, W[1]))
 
 
 def chosen_maps(search: Search, kind: str) -> tuple[Maps, Any]:
@@ -291,7 +295,7 @@ def product_quantised(training: np.ndarray, items: np.ndarray, n_bytes: int) -> 
     padded = [np.pad(each, ((0, 0), (0, width - each.shape[1]))) for each in (training, items)]
     quantiser: Any = faiss.ProductQuantizer(width, n_bytes, 8)
     quantiser.cp.min_points_per_centroid = 1
-    quantiser.cp.niter = 15
+    quantiser.cp.niter = 8
     quantiser.train(padded[0])
     return np.asarray(quantiser.decode(quantiser.compute_codes(padded[1])))[:, : items.shape[1]]
 
@@ -302,40 +306,68 @@ def hamming(queries: np.ndarray, items: np.ndarray) -> np.ndarray:
     return signs[0] @ signs[1].T
 
 
-def rescored(first: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """Return scores in which the first answers are ordered by the exact scores."""
+def inner_products(items: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    return queries @ items.T
+
+
+def by_signs(n_bits: int, items: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    return hamming(queries[:, :n_bits], items[:, :n_bits])
+
+
+def by_float_query(signs: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    return queries[:, : signs.shape[1]] @ signs.T
+
+
+def rescored(n_bits: int, items: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """Return scores by signs, in which the first answers are ordered by exact scores."""
+    first, exact = by_signs(n_bits, items, queries), queries @ items.T
     top = np.argsort(-first, axis=1, kind="stable")[:, :RESCORED]
-    scores = first.copy()
-    np.put_along_axis(scores, top, np.take_along_axis(exact, top, axis=1) + first.max() + 2, axis=1)
-    return scores
+    np.put_along_axis(first, top, np.take_along_axis(exact, top, axis=1) + first.max() + 2, axis=1)
+    return first
+
+
+def transformed(transform: Any, scores: Scores, queries: np.ndarray) -> np.ndarray:
+    return scores(transform.apply(np.ascontiguousarray(queries)))
+
+
+def by_rabitq(search: Search, n_bytes: int, queries: np.ndarray) -> np.ndarray:
+    return np.asarray(rabitq(queries, search.items, search.quantised, n_bytes))
+
+
+def mapped(of_queries: Callable[[np.ndarray], np.ndarray], items: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    return of_queries(queries) @ items.T
+
+
+def projected(W: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    return unit(vectors @ W)
 
 
 def unsupervised(search: Search, sizes: tuple[int, ...]) -> Iterator[tuple[str, Scores]]:
     """Yield rankings by the vectors alone; their queries are in the items' space."""
     items = search.items
-    yield "raw", lambda Q: Q @ items.T
+    yield "raw", partial(inner_products, items)
     for n_bytes in sizes:
         n_bits = 8 * n_bytes
-        yield f"sign {n_bytes}", lambda Q, n=n_bits: hamming(Q[:, :n], items[:, :n])
-        signs = np.sign(items[:, :n_bits])
-        yield f"sign, float query {n_bytes}", lambda Q, s=signs: Q[:, : s.shape[1]] @ s.T
-        yield (f"sign, re-scored {n_bytes}", lambda Q, n=n_bits: rescored(hamming(Q[:, :n], items[:, :n]), Q @ items.T))
+        yield f"sign {n_bytes}", partial(by_signs, n_bits, items)
+        yield f"sign, float query {n_bytes}", partial(by_float_query, np.sign(items[:, :n_bits]))
+        yield f"sign, re-scored {n_bytes}", partial(rescored, n_bits, items)
         rotation = faiss.ITQTransform(items.shape[1], n_bits, True)
+        rotation.itq.max_iter = 25
         rotation.train(search.quantised)
         rotated = rotation.apply(items)
-        yield f"PCA-ITQ {n_bytes}", lambda Q, r=rotation, x=rotated: hamming(r.apply(np.ascontiguousarray(Q)), x)
+        yield f"PCA-ITQ {n_bytes}", partial(transformed, rotation, partial(by_signs, n_bits, rotated))
         decoded = product_quantised(search.quantised, items, n_bytes)
-        yield f"PQ {n_bytes}", lambda Q, x=decoded: Q @ x.T
+        yield f"PQ {n_bytes}", partial(inner_products, decoded)
         matrix = faiss.OPQMatrix(items.shape[1], n_bytes)
         inner = faiss.ProductQuantizer(items.shape[1], n_bytes, 8)
         inner.cp.min_points_per_centroid = 1
-        matrix.niter, matrix.niter_pq, matrix.pq = 6, 4, inner
+        matrix.niter, matrix.niter_pq_0, matrix.niter_pq, matrix.pq = 5, 8, 4, inner
         matrix.train(search.quantised)
         turned = [matrix.apply(each) for each in (search.quantised, items)]
         decoded = product_quantised(turned[0], turned[1], n_bytes)
-        yield f"OPQ {n_bytes}", lambda Q, m=matrix, x=decoded: m.apply(np.ascontiguousarray(Q)) @ x.T
+        yield f"OPQ {n_bytes}", partial(transformed, matrix, partial(inner_products, decoded))
         if n_bytes > 8:
-            yield f"RaBitQ {n_bytes}", lambda Q, n=n_bytes: np.asarray(rabitq(Q, items, search.quantised, n))
+            yield f"RaBitQ {n_bytes}", partial(by_rabitq, search, n_bytes)
 
 
 def supervised(search: Search, sizes: tuple[int, ...], choices: dict[str, Any]) -> Iterator[tuple[str, Scores]]:
@@ -345,10 +377,10 @@ def supervised(search: Search, sizes: tuple[int, ...], choices: dict[str, Any]) 
             continue  # the discriminants of two modalities are two spaces
         (of_queries, of_items), choices[kind] = chosen_maps(search, kind)
         items, training = of_items(search.items), of_items(search.quantised)
-        yield kind, lambda Q, f=of_queries, x=items: f(Q) @ x.T
+        yield kind, partial(mapped, of_queries, items)
         for n_bytes in sizes:
             decoded = product_quantised(training, items, n_bytes)
-            yield f"{kind}, PQ {n_bytes}", lambda Q, f=of_queries, x=decoded: f(Q) @ x.T
+            yield f"{kind}, PQ {n_bytes}", partial(mapped, of_queries, decoded)
 
 
 def learned(model: DLFH, n_bytes: int, asking: str, asked: str, items: np.ndarray) -> Iterator[tuple[str, Scores]]:
@@ -368,7 +400,8 @@ def learned(model: DLFH, n_bytes: int, asking: str, asked: str, items: np.ndarra
 def perturbed(data: Data, split: Split, asking: str, asked: str) -> tuple[np.ndarray, np.ndarray]:
     """Return queries for the first items of the database, and their places: each asks for one item.
 
-    Texts of texts lack half of their words; images of images are sums with another image of the training set; texts that ask for images are the items' own, whole.
+    Texts of texts lack half of their words; images of images are sums with another image of the training set; texts
+    that ask for images are the items' own, whole.
     """
     rng = np.random.default_rng(2000 + split.seed)
     places = np.arange(N_QUERIES)
@@ -403,9 +436,11 @@ def measure(data: Data, protocol: str, seed: int) -> dict[str, Any]:
     relevant = (asked_labels.astype(np.float32) @ item_labels.T.astype(np.float32)) > 0
     Y = data.labels[split.training][:, split.known]
     modalities: dict[str, Any] = {name: each[split.training] for name, each in data.vectors.items()}
-    if len(modalities) == 1:
-        modalities["label"] = sp.csr_array(Y.astype(np.float32))  # as docs/embeddings.md advises
-    models = {n: DLFH(8 * n, random_state=seed).fit(modalities, Y) for n in SIZES[protocol]}
+    functions: Any = "auto"
+    if len(modalities) == 1:  # as docs/embeddings.md advises
+        modalities["label"] = sp.csr_array(Y.astype(np.float32))
+        functions = {"image": "auto", "label": "linear"}
+    models = {n: DLFH(8 * n, hash_function=functions, random_state=seed).fit(modalities, Y) for n in SIZES[protocol]}
     found: dict[str, Any] = {}
     for task, (asking, asked) in data.tasks.items():
         means = {name: data.vectors[name][split.training].mean(axis=0) for name in (asking, asked)}
@@ -421,13 +456,13 @@ def measure(data: Data, protocol: str, seed: int) -> dict[str, Any]:
             alpha = _best_alignment(search)
             choices["alignment"] = alpha
             aligned = [unit(each @ solve_ridge(Q, X, alpha)) for each in queries]
-        rankings = [(unsupervised(search, SIZES[protocol]), aligned)]
-        rankings.append((supervised(search, SIZES[protocol], choices), queries))
-        rankings += [(learned(model, n, asking, asked, raw_items), sets) for n, model in models.items()]
+        sizes = CROSSED if search.is_crossed else SIZES[protocol]
+        rankings = [(unsupervised(search, sizes), aligned), (supervised(search, sizes, choices), queries)]
+        rankings += [(learned(model, n, asking, asked, raw_items), sets) for n, model in models.items() if n in sizes]
         for each, (asks, itself) in rankings:
             for name, scores in each:
                 ranked = scores(asks)
-                result = [average_precision(ranked, relevant), precision_at_ten(ranked, relevant)]
+                result = accuracy(ranked, relevant)
                 if protocol == "unseen":
                     result.append(found_at_ten(scores(itself), places))
                 found[f"{task}/{name}"] = result
@@ -444,9 +479,12 @@ def _best_alignment(search: Search) -> float:
     return max(RIDGES, key=score)
 
 
-def precision_at_ten(scores: np.ndarray, relevant: np.ndarray) -> float:
-    first = np.argsort(-scores, axis=1, kind="stable")[:, :10]
-    return float(np.take_along_axis(relevant, first, axis=1).mean())
+def accuracy(scores: np.ndarray, relevant: np.ndarray) -> list[float]:
+    """Return MAP and the precision of the first ten, ties in database order."""
+    ranked = np.take_along_axis(relevant, np.argsort(-scores, axis=1, kind="stable"), axis=1)
+    precision = np.cumsum(ranked, axis=1, dtype=np.float32) / np.arange(1, ranked.shape[1] + 1, dtype=np.float32)
+    mean = (precision * ranked).sum(axis=1) / np.maximum(ranked.sum(axis=1), 1)
+    return [float(mean.mean()), float(ranked[:, :10].mean())]
 
 
 def tables(cells: dict[tuple[str, str, int], dict[str, Any]], sets: list[Data]) -> dict[str, str]:
