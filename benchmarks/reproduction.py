@@ -44,6 +44,7 @@ ROWS = {
 
 #: Experiments that explain differences: method, row, protocol, and what differs.
 VARIANTS = (
+    ("DLFH", "DLFH smaller-scale", "learned", "λ = 4 instead of 8"),
     ("CCA-ITQ", "CCAITQ unregularised", "learned", "ridge 10⁻⁶ instead of 10⁻⁴, rotation fitted to the images alone"),
     ("SMFH", "SMFH trained", "learned", "α = 10, 50 iterations instead of the authors' rule to stop"),
     (

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import re
+import statistics
+from dataclasses import replace
 from html import unescape
 
 import pytest
@@ -91,6 +93,37 @@ def test_all_formats_have_every_footnote(table: ReportTable) -> None:
         assert note in table.to_text()
         assert note in unlatex(table.to_latex())
         assert note in table.to_markdown().replace("\\", "")
+
+
+def test_the_layout_of_the_paper_has_a_block_of_rows_for_each_direction() -> None:
+    columns = tuple((way, bits) for way in ("image → text", "text → image") for bits in ("16 bits", "64 bits"))
+    values = [Summary(mean / 8, 0.125, 5) for mean in (4, 5, 6, 7)]
+    rows = mark_best([TableRow("DLFH", tuple(values)), TableRow("SCM", tuple(values[:1] * 4), "a note")])
+    table = ReportTable("map", "MAP", columns, rows, layout="paper")
+    body = table.to_latex().split(r"\toprule")[1].split(r"\bottomrule")[0].strip().splitlines()
+    assert body == [
+        r"task & method & 16 bits & 64 bits \\",
+        r"\midrule",
+        r"\multirow{2}{*}{image $\to$ text} & DLFH & \textbf{.500$\pm$.125} & \textbf{.625$\pm$.125} \\",
+        r" & SCM$^{1}$ & \textbf{.500$\pm$.125} & .500$\pm$.125 \\",
+        r"\midrule",
+        r"\multirow{2}{*}{text $\to$ image} & DLFH & \textbf{.750$\pm$.125} & \textbf{.875$\pm$.125} \\",
+        r" & SCM$^{1}$ & .500$\pm$.125 & .500$\pm$.125 \\",
+    ]
+    alone = ReportTable("time", "Time", (("points", "10"), ("all", "20")), rows[:0], layout="paper")
+    assert r"\multicolumn" in alone.to_latex()  # groups with other columns stay side by side
+
+
+def test_latex_can_have_confidence_intervals_of_the_mean() -> None:
+    runs = [0.5, 0.7, 0.6, 0.55]
+    table = ReportTable(
+        "map", "MAP; mean ± standard deviation over 4 runs", (("", "16 bits"),), (TableRow("A", (summarize(runs),)),),
+        interval="confidence",
+    )  # fmt: skip
+    half = 3.182446 * statistics.stdev(runs) / 2  # the 97.5 % quantile of t with 3 degrees of freedom
+    assert rf"{{\scriptsize$\pm${half:.3f}}}" in table.to_latex()
+    assert r"mean $\pm$ half of the 95 \% confidence interval over 4 runs" in table.to_latex()
+    assert "pm" not in replace(table, rows=(TableRow("A", (summarize([0.5]),)),)).to_latex().split("toprule")[1]
 
 
 def test_markdown_escapes_text_and_sets_published_rows_in_italics() -> None:

@@ -42,6 +42,7 @@ from tests.test_terminal import has_controls
         ("bench map generated:wiki --codes Mine=nowhere", "the codes 'Mine' must be in a folder"),
         ("bench map generated:wiki --codes SCM=.", "the codes 'SCM' have the name of a method: choose another"),
         ("bench map generated:wiki --points 60 --codes Mine=.", ". has no codes of 16, 32, 64 bits"),
+        ("bench map generated:wiki --layout wide", "layout must be one of 'columns', 'paper', got 'wide'"),
         ("bench map generated:wiki --protocols seen", "unknown protocol 'seen'"),
         ("bench map generated:wiki --settings no.toml", "settings file no.toml does not exist"),
         ("bench map generated:wiki --settings broken.toml", "cannot read broken.toml as TOML settings"),
@@ -153,13 +154,18 @@ def test_folder_names_are_printed_without_control_characters(
     assert not has_controls(captured.out + captured.err)
 
 
-def test_report_and_cache_can_be_in_different_folders(tmp_path: Path) -> None:
+def test_report_and_cache_can_be_in_different_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = "bench map generated:wiki --points 60 --methods SCM --bits 8 --jobs 1 --quiet"
     shown = tmp_path / "docs" / "wiki"
-    assert main([*command.split(), "--cache", str(tmp_path / "run"), "--output", str(shown)]) == 0
+    assert main([*command.split(), "--layout", "paper", "--cache", str(tmp_path / "run"), "--output", str(shown)]) == 0
     assert {path.name for path in shown.iterdir()} == {"map.html", "map.md", "map.toml", "tables"}
     assert len(list((tmp_path / "run" / "cells").iterdir())) == 1
     assert not list((tmp_path / "run").glob("map.*"))
+    # Printed and in the report: the tables to cite.
+    cited = re.findall(r"^To cite: (\S+\.tex), ", capsys.readouterr().out, re.MULTILINE)
+    assert cited == ["tables/map-unseen.tex", "tables/map-learned.tex"]
+    assert all(f"To cite: {name}" in (shown / "map.html").read_text() for name in cited)
+    assert r"\multirow{1}{*}{image $\to$ text} & SCM & " in (shown / cited[0]).read_text()
 
 
 def test_settings_are_printed_and_options_take_precedence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

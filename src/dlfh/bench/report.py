@@ -21,9 +21,20 @@ TITLE = "Cross-modal hashing"  # beginning of every report's title, by which rep
 def write_report(folder: Path, experiment: Experiment, plan: Plan, results: Results) -> list[Section]:
     """Write the report of an experiment into a folder and return its sections."""
     sections = [*experiment.sections(plan, results), _seconds_section(results)]
-    title = f"{TITLE} on {plan.source.name}"
-    Report(title, _lead(experiment, plan), sections, plan.settings.to_toml()).write(folder, experiment.name)
+    title, lead = f"{TITLE} on {plan.source.name}", [*_lead(experiment, plan), *to_cite(sections)]
+    Report(title, lead, sections, plan.settings.to_toml()).write(folder, experiment.name)
     return sections
+
+
+def to_cite(sections: Iterable[Section]) -> list[str]:
+    """Return sentences that say which of the tables a paper should use."""
+    keys = {block.key for section in sections for block in section.blocks}
+    uses = {
+        "map-unseen": "the main result: items that training never saw, full ranking by Hamming distance",
+        "map-learned": "only beside papers whose database is the training set with its learned codes",
+        "time": "training times",
+    }
+    return [f"To cite: tables/{key}.tex, {use}." for key, use in uses.items() if key in keys]
 
 
 def check_report_place(folder: Path, name: str, settings: str, settings_file: Path | None) -> None:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dlfh._validation import check_choice
 from dlfh.bench.toml import read_toml, to_toml
 from dlfh.datasets.descriptions import canonical_name
 from dlfh.errors import InputError
@@ -167,6 +168,9 @@ class Settings:
     threads: int = 1
     memory_gb: float = 8.0  # limit of one cell, data included
     cell_minutes: float = 60.0  # limit of one cell
+    #: LaTeX tables of accuracy, see `dlfh.bench.tables.ReportTable`.
+    layout: str = "columns"
+    interval: str = "deviation"
     time: TimeSettings = field(default_factory=TimeSettings)
     convergence: ConvergenceSettings = field(default_factory=ConvergenceSettings)
     sensitivity: SensitivitySettings = field(default_factory=SensitivitySettings)
@@ -241,6 +245,8 @@ class Settings:
         unknown = set(self.protocols) - set(PROTOCOLS)
         if unknown:
             raise InputError(f"unknown protocol {sorted(unknown)[0]!r}; protocols are {', '.join(PROTOCOLS)}")
+        for name, choices in (("layout", ("columns", "paper")), ("interval", ("deviation", "confidence"))):
+            check_choice(getattr(self, name), name, choices)
         if self.curves.bits is not None and self.curves.bits not in self.bits:
             raise InputError(f"curves.bits is {self.curves.bits} but must be one of bits, {list(self.bits)}")
 

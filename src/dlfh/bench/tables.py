@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from html import escape
@@ -84,6 +85,7 @@ _MARKDOWN = _Format(
 _LATEX = _Format(
     _latex_text, r"\textbf{{{mean}}}{std}", r"{{\scriptsize$\pm${}}}", "$^{{{}}}$", r"\quad published", dash="--"
 )
+_LATEX_PAPER = replace(_LATEX, best=r"\textbf{{{mean}{std}}}", std=r"$\pm${}")
 _HTML = _Format(escape, "<strong>{mean}</strong>{std}", "<small>±{}</small>", "<sup>{}</sup>", "published")
 
 
@@ -98,6 +100,8 @@ class ReportTable:
     digits: int = 3  # number of decimals
     head: str = "method"  # heading of the row labels
     remarks: tuple[str, ...] = ()  # sentences below the table
+    layout: str = "columns"  # in LaTeX: groups side by side ("columns"), or one below the other ("paper")
+    interval: str = "deviation"  # in LaTeX, after ±: "deviation", or half of a 95 % "confidence" interval
 
     def _groups(self) -> list[tuple[str, int, int]]:
         """Return each group of columns, its first column and the number of its columns."""
@@ -166,19 +170,52 @@ class ReportTable:
 
     def to_latex(self) -> str:
         """Return a booktabs table: the best of a column in bold, footnotes below."""
+        if self.interval == "confidence":
+            return self._with_confidence().to_latex()
+        headings = {tuple(self.columns[i][1] for i in range(start, start + n)) for _, start, n in self._groups()}
+        body = self._latex_blocks() if self.layout == "paper" and len(headings) == 1 else self._latex_columns()
+        below = [f"$^{{{i}}}$ {_latex_text(note)}" for i, note in enumerate(self.notes(), 1)]
+        lines = [r"% \usepackage{booktabs,multirow}", r"\begin{table}", r"\centering"]
+        lines += [rf"\caption{{{_latex_text(self.title)}}}", *body, r"\bottomrule", r"\end{tabular}"]
+        lines += [rf"\par\footnotesize {text}" for text in (*below, *map(_latex_text, self.remarks))]
+        return "\n".join([*lines, r"\end{table}", ""])
+
+    def _with_confidence(self) -> ReportTable:
+        """Replace deviations by half of the 95 % confidence interval of the mean, by Student's t."""
+        from scipy.special import stdtrit
+
+        def narrowed(entry: Summary) -> Summary:
+            if entry.std is None or entry.runs < 2:
+                return replace(entry, std=None)
+            return replace(entry, std=stdtrit(entry.runs - 1, 0.975) * entry.std / math.sqrt(entry.runs - 1))
+
+        rows = tuple(replace(row, entries=tuple(map(narrowed, row.entries))) for row in self.rows)
+        title = self.title.replace("standard deviation", "half of the 95 % confidence interval")
+        return replace(self, title=title, rows=rows, interval="deviation")
+
+    def _latex_columns(self) -> list[str]:
         heads = [rf"\multicolumn{{{span}}}{{c}}{{{_latex_text(group)}}}" for group, _, span in self._groups()]
         rules = [rf"\cmidrule(lr){{{start + 2}-{start + 1 + span}}}" for _, start, span in self._groups()]
-        lines = [r"% \usepackage{booktabs}", r"\begin{table}", r"\centering", rf"\caption{{{_latex_text(self.title)}}}"]
-        lines += [rf"\begin{{tabular}}{{l{'c' * len(self.columns)}}}", r"\toprule"]
+        lines = [rf"\begin{{tabular}}{{l{'c' * len(self.columns)}}}", r"\toprule"]
         if any(group for group, _ in self.columns):
             lines += [" & ".join(["", *heads]) + r" \\", "".join(rules)]
         columns = [_latex_text(self.head), *(_latex_text(column) for _, column in self.columns)]
         lines += [" & ".join(columns) + r" \\", r"\midrule"]
-        lines += [" & ".join(row) + r" \\" for row in self._rendered(_LATEX)]
-        lines += [r"\bottomrule", r"\end{tabular}"]
-        below = [f"$^{{{i}}}$ {_latex_text(note)}" for i, note in enumerate(self.notes(), 1)]
-        lines += [rf"\par\footnotesize {text}" for text in (*below, *map(_latex_text, self.remarks))]
-        return "\n".join([*lines, r"\end{table}", ""])
+        return lines + [" & ".join(row) + r" \\" for row in self._rendered(_LATEX)]
+
+    def _latex_blocks(self) -> list[str]:
+        """Return the layout of the paper's first table: a block of rows for each direction."""
+        rows, (_, _, width) = self._rendered(_LATEX_PAPER), self._groups()[0]
+        heads = ["task", self.head, *(column for _, column in self.columns[:width])]
+        lines = [rf"\begin{{tabular}}{{ll{'c' * width}}}", r"\toprule", " & ".join(map(_latex_text, heads)) + r" \\"]
+        for group, start, _ in self._groups():
+            lines.append(r"\midrule")
+            for i, (label, *cells) in enumerate(rows):
+                task = rf"\multirow{{{len(rows)}}}{{*}}{{{_latex_text(group)}}}" if i == 0 else ""
+                # As in the paper, numbers below 1 begin with the point.
+                numbers = [re.sub(r"(?<!\d)0\.", ".", cell) for cell in cells[start : start + width]]
+                lines.append(" & ".join([task, label, *numbers]) + r" \\")
+        return lines
 
     def to_html(self) -> str:
         groups = "".join(

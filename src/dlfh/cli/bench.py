@@ -90,6 +90,12 @@ class BenchOptions(RunOptions):
     unseen_share: float | None = _data(
         "Share of the training points to use as the unseen database, instead of half the queries."
     )
+    layout: str | None = option(
+        "Directions in LaTeX tables side by side (columns), or one below the other (paper).", show_default="columns"
+    )
+    interval: str | None = option(
+        "± in LaTeX tables: deviation, or half of a 95 % confidence interval.", show_default="deviation"
+    )
     retry_failed: bool = _run_option("Repeat computations that failed.", default=False)
     print_settings: bool = option("Print the settings as TOML and exit.", default=False)
     check: Path | None = _splits("File of published splits to compare with.")
@@ -150,7 +156,7 @@ def bench(
 
 def _run(experiment: str, data: str, options: BenchOptions) -> None:
     from dlfh.bench.experiments import run_experiment
-    from dlfh.bench.report import check_report_place
+    from dlfh.bench.report import check_report_place, to_cite
 
     settings = options.resolve_settings(
         data,
@@ -160,6 +166,8 @@ def _run(experiment: str, data: str, options: BenchOptions) -> None:
         protocols=split_words(options.protocols),
         k=options.k,
         unseen_share=options.unseen_share,
+        layout=options.layout,
+        interval=options.interval,
         codes=parse_pairs(options.codes, "--codes"),
     )
     if options.print_settings:
@@ -178,7 +186,8 @@ def _run(experiment: str, data: str, options: BenchOptions) -> None:
     )
     if not options.quiet:
         _print_tables([section for section in sections if section.key != "seconds"])
-    typer.echo(plain(f"report: {report / experiment}.html"))
+    for line in (f"report: {report / experiment}.html", *to_cite(sections)):
+        typer.echo(plain(line))
 
 
 def _rank(reports: list[Path], options: BenchOptions) -> None:

@@ -191,6 +191,8 @@ def _table(study: Study, protocol: str, measure: str, title: str) -> ReportTable
         tuple((direction, f"{bits} bits") for direction, bits in columns),
         mark_best(rows),
         remarks=tuple(remarks),
+        layout=study.settings.layout,
+        interval=study.settings.interval,
     )
 
 
