@@ -16,7 +16,7 @@ _PACKAGES = {"matplotlib": "Matplotlib", "pillow_heif": "pillow-heif", "torch": 
 
 
 def import_on_demand(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` (PEP 562) of a package that imports its names on first use.
+    """Return ``__getattr__`` and ``__dir__`` (PEP 562) for a package that imports its names on first use.
 
     package: The package's ``__name__``.
     modules: Space-separated names exported by each module of the package.
@@ -57,7 +57,7 @@ def require(module: str, purpose: str, extra: str) -> Any:
     """Import and return an optional module, or raise an InputError that says how to install it.
 
     module: Dotted name of the module.
-    purpose: The feature that needs it: subject of the error message.
+    purpose: The feature that needs it; the subject of the error message.
     extra: The extra of ``dlfh`` that installs it.
     """
     try:

@@ -30,7 +30,7 @@ class LabelSets:
     names: Names of the labels; None if they are the columns of an indicator matrix.
     n_labels: Number of distinct labels.
     starts, labels (n_sets + 1,): Set g has the labels ``labels[starts[g]:starts[g + 1]]``, in increasing order.
-    set_of_point (n_points,): Empty if the points are in blocks elsewhere.
+    set_of_point (n_points,): Set number of each point; empty if the points are in blocks elsewhere.
     counts (n_sets,): Number of points with each label set.
     """
 
@@ -55,7 +55,7 @@ class LabelSets:
         return self.starts, self.labels
 
     def inverted_lists(self, sets: Integers | None = None) -> tuple[Integers, Labels]:
-        """Return the sets with each label, as starts and positions in ``sets``, by default all sets."""
+        """Return ``starts, positions``: entries ``positions[starts[l]:starts[l + 1]]`` of ``sets`` have label l."""
         chosen = np.arange(self.n_sets) if sets is None else sets
         starts, positions = _kernels.invert_lists(*self.lists, chosen, self.n_labels)
         return starts, positions
@@ -107,7 +107,7 @@ class LabelSets:
         return self.unit_rows()[self.set_of_point]
 
     def similar(self, rows: Integers, columns: Integers) -> npt.NDArray[np.uint8]:
-        """Return S between two lists of set numbers: 1 where the sets share a label, 0 elsewhere."""
+        """Return S for two lists of set numbers, shape (rows, columns): 1 if the sets share a label, otherwise 0."""
         S = np.empty((len(rows), len(columns)), np.uint8)
         _kernels.shared_labels(rows, self.lists, self.inverted_lists(), columns.astype(np.int32), self.n_sets, 1, S)
         return S
@@ -130,7 +130,7 @@ class LabelSets:
     def _draw(
         self, n_pairs: int, rng: np.random.Generator, draw: Callable[..., tuple[Integers, Integers]], *, similar: bool
     ) -> tuple[Integers, Integers]:
-        """Draw pairs of one kind until there are enough, or give up after 50 rounds."""
+        """Draw similar or dissimilar pairs until there are enough, but at most 50 times."""
         first, second = np.empty(0, np.int64), np.empty(0, np.int64)
         indicator = self.rows()
         for _ in range(50):
@@ -176,7 +176,7 @@ class LabelSets:
 
     @classmethod
     def merge(cls, parts: Sequence[LabelSets]) -> tuple[LabelSets, list[Integers]]:
-        """Merge parts that number labels alike; return the merged sets without points, and each part's set numbers."""
+        """Merge parts with equal label numbers; return the sets without points, and each part's new set numbers."""
         both = cls._group(parts[0].names, parts[0].n_labels, *cls.stacked(parts))
         counts = np.zeros(both.n_sets, np.int64)
         np.add.at(counts, both.set_of_point, np.concatenate([part.counts for part in parts]))
@@ -199,11 +199,11 @@ class LabelSets:
         return selected.without_points()
 
     def labels_of(self, number: int) -> tuple[int, ...]:
-        """Return the labels of one set; sets are sorted by them."""
+        """Return the labels of one set; sets are sorted by these tuples."""
         return tuple(self.labels[self.starts[number] : self.starts[number + 1]].tolist())
 
     def numbers_of(self, other: LabelSets) -> Integers:
-        """Return, for each set of ``other``, its number among these sets, where it must occur."""
+        """Return the number that each set of ``other`` has among these sets; raise InputError if one is missing."""
         known, others = self.aligned_with(other, name="labels", other_name="a block of labels")
         _, number = _distinct_rows(*LabelSets.stacked([known, others]), known.n_labels)
         place = np.full(int(number.max()) + 1, -1, np.int64)
@@ -341,7 +341,7 @@ def _sorted_names(vocabulary: set[Any], name: str) -> tuple[Any, ...]:
 def _distinct_rows(starts: Integers, flat: npt.NDArray[np.int32], n_labels: int) -> tuple[Integers, Integers]:
     """Return the first occurrence of each distinct row, in lexicographic order, and the number of each row.
 
-    Rows get a 64-bit hash, the sum of a random word per label; rows with equal hashes are compared, and only the
+    The 64-bit hash of a row is the sum of one random word per label. Rows with equal hashes are compared, and only
     distinct rows are sorted.
     """
     lengths = np.diff(starts)

@@ -1,8 +1,7 @@
 """Limits on the resources that reading a file may take.
 
-A file of a few kilobytes can exhaust memory or run for hours: compressed zeros, an image of a billion white pixels,
-groups that contain each other. Every error names the environment variable that raises the limit, for the library and
-the command line alike.
+A file of a few kilobytes can exhaust memory or take hours to read: compressed zeros, an image of a billion white
+pixels, groups that contain each other. Every error names the environment variable that raises the limit.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from dlfh.errors import InputError, prefixed
 #: Maximum nesting depth.
 MAX_DEPTH = 64
 
-#: A file may take this many times its size in memory, if that is more than DLFH_MAX_BYTES.
+#: Memory that a file may take, as a multiple of its size, if that is more than DLFH_MAX_BYTES.
 _MEMORY_PER_BYTE = 10
 
 #: Default limits by environment variable.
 _LIMITS = {
     "DLFH_MAX_BYTES": 1 << 30,  # memory taken by the content of a file
-    "DLFH_MAX_PIXELS": 128_000_000,  # pixels of one image: more than cameras have
+    "DLFH_MAX_PIXELS": 128_000_000,  # pixels of one image: more than any camera has
     "DLFH_MAX_OBJECTS": 1_000_000,  # arrays, groups, cells and fields in one file
     "DLFH_MAX_CHARACTERS": 1 << 22,  # characters of one text: more than a novel
 }
@@ -55,7 +54,7 @@ def limit_of(variable: str) -> int:
 
 
 def check_limit(variable: str, value: int, statement: str) -> None:
-    """Raise InputError if ``value`` exceeds a limit; ``statement`` begins the message."""
+    """Raise InputError if ``value`` exceeds a limit; ``statement`` is the first part of the message."""
     limit = limit_of(variable)
     if value > limit:
         raise InputError(f"{statement}, more than the limit of {limit:,}: set {variable} to raise the limit")
@@ -88,7 +87,7 @@ def read_file(path: Path, called: str) -> bytes:
 
 @dataclass
 class Budget:
-    """Memory and objects that one file may still take."""
+    """Remaining memory and number of objects that one file may use."""
 
     n_bytes: int  # total memory
     bytes_left: int
@@ -96,7 +95,7 @@ class Budget:
 
     @classmethod
     def of_file(cls, file: Path) -> Budget:
-        """Return the budget for a file of this size."""
+        """Return the budget for a file, which depends on its size."""
         n_bytes = max(limit_of("DLFH_MAX_BYTES"), _MEMORY_PER_BYTE * file.stat().st_size)
         return cls(n_bytes, n_bytes, limit_of("DLFH_MAX_OBJECTS"))
 
@@ -110,12 +109,12 @@ class Budget:
             )
 
     def check_bytes(self, n_bytes: int) -> None:
-        """Raise InputError if more memory is needed than is left; reserve nothing."""
+        """Raise InputError if ``n_bytes`` exceeds the remaining memory, without reserving any."""
         if n_bytes > self.bytes_left:
             self.take_bytes(n_bytes)
 
     def take_objects(self, number: int = 1) -> None:
-        """Count arrays, groups, cells or fields."""
+        """Count new arrays, groups, cells or fields against the limit."""
         self.objects_left -= number
         if self.objects_left < 0:
             raise InputError(
@@ -124,14 +123,14 @@ class Budget:
             )
 
     def strings(self, texts: Sequence[str]) -> Array:
-        """Return texts as an array, in which each takes as much memory as the longest."""
+        """Return texts as a fixed-width array, in which every text takes as much memory as the longest."""
         self.take_bytes(4 * len(texts) * max(map(len, texts), default=0))
         return np.array(texts, dtype=str)
 
 
 @contextmanager
 def reading(file: Path, kind: str) -> Iterator[Budget]:
-    """Provide the budget for reading a file, and raise all errors of its parser as one InputError that names the file.
+    """Yield the budget for reading a file, and convert any error of the parser to an InputError that names the file.
 
     kind: The expected format, such as "a Parquet table", for the message.
     """
@@ -152,7 +151,7 @@ def reading(file: Path, kind: str) -> Iterator[Budget]:
 
 
 def _hint(file: Path, head: bytes) -> str:
-    """Return a hint if the first bytes of a file are those of a format with another suffix."""
+    """Return a hint if the first bytes of a file indicate another format than its suffix."""
     if not head:
         return ": it is empty"
     kinds = (kind for start, kind in _FIRST_BYTES.items() if head.startswith(start) and file.suffix not in kind)

@@ -1,7 +1,7 @@
 """Run functions over blocks of rows in threads, limit the threads of BLAS, and cancel long computations.
 
-Kernels and BLAS take turns, so their threads never multiply. A pool belongs to one call: several Python threads may
-call into the library at once, and a forked child starts clean.
+Kernels and BLAS never run at the same time, so their thread counts do not multiply. Each call creates its own pool, so
+several Python threads may call the library concurrently, and a forked child inherits no pool.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _thread = threading.local()
 
 _MAX_THREADS = 1024
 
-#: Smallest amount of work worth handing to a thread, in steps of at most a nanosecond.
+#: Minimum work per block, in steps of at most one nanosecond; less is not worth a thread.
 _MIN_BLOCK_COST = 1e6
 
 
@@ -66,7 +66,7 @@ class Workers(AbstractContextManager["Workers"]):
         return list(self._pool.map(lambda bound: function(*bound), bounds))
 
     def even_block(self, n_rows: int, row_cost: float) -> int:
-        """Return a block size that gives each thread a few blocks, none too small to be worth a thread.
+        """Return a block size that gives each thread several blocks, but no block with less than the minimum work.
 
         ``row_cost`` is the work per row in steps, of which a core executes at least 1e9 per second.
         """
@@ -79,8 +79,8 @@ class Workers(AbstractContextManager["Workers"]):
 class _BlasLimit:
     """Applies the smallest of the active limits, and restores the original setting when the last one ends.
 
-    BLAS has one thread count per process, so calls that overlap in several Python threads must not restore it in the
-    wrong order.
+    BLAS has one thread count per process, and overlapping calls in several Python threads could restore it in the wrong
+    order.
     """
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ _blas_limit = _BlasLimit()
 
 
 def _reset_blas_limit() -> None:
-    """Drop, in a forked child, the limits of calls that run in the parent."""
+    """Discard, in a forked child, the limits set by calls that are running in the parent."""
     global _blas_limit
     inherited, _blas_limit = _blas_limit, _BlasLimit()
     inherited.restore()
@@ -154,7 +154,7 @@ def blas_threads(n_jobs: int | None) -> Iterator[None]:
 
 @contextmanager
 def cancellable(check: Callable[[], None]) -> Iterator[None]:
-    """Let every `checkpoint` of this thread call ``check``, which raises an exception to cancel the computation."""
+    """Make every `checkpoint` in this thread call ``check``, which raises an exception to cancel the computation."""
     previous = getattr(_thread, "check", None)
     _thread.check = check
     try:
@@ -164,7 +164,7 @@ def cancellable(check: Callable[[], None]) -> Iterator[None]:
 
 
 def checkpoint() -> None:
-    """Raise an exception if the computation that this thread runs has been cancelled."""
+    """Raise an exception if this thread's computation has been cancelled."""
     check = getattr(_thread, "check", None)
     if check is not None:
         check()

@@ -7,16 +7,16 @@ from typing import Any, ClassVar, Self
 
 from dlfh.errors import InputError
 
-#: Longest parameter value in a repr.
+#: Maximum length of a parameter value in a repr.
 _MAX_REPR = 200
 
 
 class Parameterized:
-    """An object whose parameters are the arguments of its ``__init__``, kept under the same names.
+    """An object whose parameters are the arguments of its ``__init__``, stored as attributes of the same names.
 
-    It stands in for scikit-learn's ``BaseEstimator``, because importing scikit-learn takes a second: ``clone`` and
-    ``check_is_fitted`` accept every subclass, and pipelines and ``GridSearchCV`` accept featurisers. ``GridSearchCV``
-    does not accept methods, whose ``fit`` takes several matrices: use ``dlfh tune``.
+    A substitute for scikit-learn's ``BaseEstimator``, because importing scikit-learn takes a second. ``clone`` and
+    ``check_is_fitted`` accept every subclass; pipelines and ``GridSearchCV`` accept featurisers, but not methods, whose
+    ``fit`` takes several matrices: use ``dlfh tune`` for these.
     """
 
     #: Parameters that cannot be saved; a loaded object has None instead.
@@ -40,7 +40,7 @@ class Parameterized:
         return parameters
 
     def set_params(self, **parameters: Any) -> Self:
-        """Set parameters by name, and those of nested objects as ``outer__inner``."""
+        """Set parameters by name; ``outer__inner`` sets a parameter of a nested object."""
         known = _defaults(type(self))
         nested: dict[str, dict[str, Any]] = {}
         for key, value in parameters.items():

@@ -41,7 +41,7 @@ class _Lines:
 
 
 class Bar:
-    """A progress display; does nothing unless it is given a display of bars or lines."""
+    """Reports progress to a display of bars or lines; does nothing without a display."""
 
     def __init__(self, display: Any = None) -> None:
         self._display = display

@@ -24,7 +24,7 @@ class Trial(Generic[C]):
 
     scores (n,): Scores by query, by measure or by run, in the same order for every candidate; empty if the trial
         failed.
-    setting, option: The setting that is chosen, and the candidate's value for it, as shown to users.
+    setting, option: The setting to be chosen, and the candidate's value for it, as shown to users.
     n_points: Number of points in the trial, for training and held out.
     note: Reason why scores are missing.
     budget: Resources of the trial in successive halving.
@@ -60,7 +60,7 @@ def run_trials(
 
 
 def best_trial(trials: Sequence[Trial[C]]) -> Trial[C]:
-    """Return the trial with the highest score, the first of equals."""
+    """Return the trial with the highest score; of equal trials, the first."""
     return max(trials, key=lambda trial: trial.score)
 
 
@@ -75,9 +75,9 @@ def choose_in_turn(
     evaluate: Callable[[str, dict[str, C]], Trial[C]],
     advance: Callable[[], object] = lambda: None,
 ) -> tuple[dict[str, C], list[Trial[C]]]:
-    """Choose the best option of each setting in turn; later settings keep their first option until then.
+    """Choose the best option of each setting in turn; settings not yet chosen have their first option.
 
-    ``evaluate`` takes the name of the setting and the options of all settings. Single options are not tried.
+    ``evaluate`` takes the name of the setting and the options of all settings. A single option needs no trial.
     """
     chosen = {name: candidates[0] for name, candidates in options.items()}
     trials: list[Trial[C]] = []
@@ -92,7 +92,7 @@ def choose_in_turn(
 def least_regularised_within_one_se(trials: Sequence[Trial[C]], strength: Callable[[C], float]) -> Trial[C]:
     """Return the least regularised of the trials whose score is within one standard error of the best.
 
-    Held-out points cannot tell these apart, and the least regularised fits its training points best.
+    Their scores do not differ significantly, and the least regularised candidate fits its training points best.
     """
     best = best_trial(trials)
 
@@ -110,7 +110,7 @@ def successive_halving(
 ) -> list[Trial[C]]:
     """Evaluate all candidates with the first budget, the best third of them with the next, and so on.
 
-    Return the last trial of each candidate, best first; those with larger budgets precede those with smaller ones.
+    Return the last trial of each candidate, sorted by budget (largest first) and then by score.
     """
     eliminated: list[Trial[C]] = []
     for rung, budget in enumerate(budgets):
@@ -122,10 +122,10 @@ def successive_halving(
 
 
 def hold_out_groups(order: Integers, groups: Integers, n_held_out: int) -> tuple[Integers, Integers]:
-    """Return held-out points, the first in ``order``, and the others; no group, such as copies, is in both.
+    """Split points into held-out ones, the first in ``order``, and the others, without splitting groups of copies.
 
-    groups: The group of each point in ``order``. A group is where its first point is. A group that does not fit is not
-        held out, so there may be fewer than ``n_held_out`` points; without groups, there are exactly as many.
+    groups: The group of each point in ``order``. The rest of a group follows its first point. The held-out points end
+        before the first group that would exceed ``n_held_out``.
     """
     _, first, number = np.unique(groups, return_index=True, return_inverse=True)
     adjacent = np.argsort(first[number.ravel()], kind="stable")
@@ -135,5 +135,5 @@ def hold_out_groups(order: Integers, groups: Integers, n_held_out: int) -> tuple
 
 
 def format_parameters(parameters: Mapping[str, Any]) -> str:
-    """Return parameters as text."""
+    """Return parameters as text, for display."""
     return ", ".join(f"{name} = {value}" for name, value in parameters.items()) or "defaults"

@@ -1,7 +1,7 @@
 """Validate sparse matrices from users and files before compiled code indexes them.
 
-An index outside the matrix crashes the process, and SciPy's own check skips what it deems slow or unlikely: it accepts
-a matrix whose last row pointer is 0, and never looks at blocks. So NumPy checks the parts first.
+An index outside the matrix crashes the process, and SciPy's own check is incomplete: it accepts a matrix whose last row
+pointer is 0, and does not check block matrices. This module therefore checks all parts first, with NumPy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from dlfh._arrays import Array
 from dlfh.errors import InputError
 
-#: A file can declare any number of rows and columns, and empty ones take memory, too.
+#: Maximum number of rows or columns of an empty matrix: a file can declare any number, and they take memory.
 _MAX_EMPTY_SIDE = 10_000_000
 
 Shape = tuple[int, int]
@@ -42,7 +42,7 @@ def compressed_rows(matrix: Any, called: str) -> sp.csr_array:
 
 
 def checked_sparse(matrix: Any, called: str) -> Any:
-    """Return a two-dimensional sparse matrix in its layout after checking its parts."""
+    """Check the parts of a two-dimensional sparse matrix, and return it in the same layout."""
     shape = _checked_shape(called, matrix.shape)
     if matrix.format not in _PARTS:
         matrix = sp.csr_array(matrix)  # LIL and DOK, which Python itself bounds-checks
@@ -54,7 +54,7 @@ def checked_sparse(matrix: Any, called: str) -> Any:
 
 
 def rows_from_parts(called: str, parts: Mapping[str, Any], shape: Any, layout: str = "csr") -> sp.csr_array:
-    """Return the CSR array with the given parts, its column indices sorted and unique; invalid parts raise InputError.
+    """Return a CSR array with sorted, unique column indices from its parts; raise InputError if they are invalid.
 
     called: Name of the matrix in error messages.
     parts: SciPy's attributes: ``data`` with ``indices`` and ``indptr``, with ``row`` and ``col``, or with ``offsets``.
@@ -123,7 +123,7 @@ def _checked_compressed(
 
 
 def _sides(called: str, values: Array, shape: Shape, layout: str) -> tuple[int, int]:
-    """Return the number of compressed rows (or columns) and the bound of the indices."""
+    """Return the number of compressed rows (or columns) and the upper bound of the indices."""
     if layout != "bsr":
         return shape if layout == "csr" else (shape[1], shape[0])
     height, width = values.shape[1:]

@@ -84,7 +84,7 @@ def check_modalities(
     maximum: int | None = None,
     known: Mapping[str, int] | None = None,
 ) -> dict[str, Features]:
-    """Return the checked features of each modality, all with the same number of rows.
+    """Check the features of each modality, which must have equal numbers of rows, and return them.
 
     ``known`` maps the modalities of a fitted model to their numbers of features.
     """
@@ -145,19 +145,19 @@ def raise_if_not_finite(features: Features, modality: str, row_numbers: Integers
 
 
 def raise_for_overflow(features: Features | None, modality: str) -> NoReturn:
-    """Explain a non-finite result: NaN or infinity in the data, if it is at hand, or values too large or too small."""
+    """Raise InputError for a non-finite result: NaN or infinity in the features, if given, or extreme values."""
     if features is not None:
         raise_if_not_finite(features, modality)
     raise InputError(f"modality {modality!r} has values too large or too small to compute with; rescale it")
 
 
 def is_integer(value: Any) -> bool:
-    """Return whether a value is an integer; booleans are not."""
+    """Return whether a value is an integer, and not a boolean."""
     return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
 
 
 def check_integer(value: Any, name: str, low: int, high: int | None = None) -> int:
-    """Return a parameter that must be an integer within bounds."""
+    """Check that a parameter is an integer within bounds, and return it."""
     if not is_integer(value) or int(value) < low or (high is not None and int(value) > high):
         expected = f"of at least {low}" if high is None else f"from {low} to {high}"
         raise InputError(f"{name} must be an integer {expected}, got {shown(value)}")
@@ -175,7 +175,7 @@ def _as_float(value: Any) -> float:
 
 
 def check_positive(value: Any, name: str, *, allow_zero: bool = False) -> float:
-    """Return a parameter that must be a positive (or non-negative) finite number."""
+    """Check that a parameter is a positive (or non-negative) finite number, and return it."""
     number = _as_float(value)
     if not np.isfinite(number) or number < 0 or (number == 0 and not allow_zero):
         sign = "non-negative" if allow_zero else "positive"
@@ -184,7 +184,7 @@ def check_positive(value: Any, name: str, *, allow_zero: bool = False) -> float:
 
 
 def check_fraction(value: Any, name: str, *, allow_one: bool = False) -> float:
-    """Return a parameter that must be greater than 0 and less than 1, or at most 1."""
+    """Check that a parameter is greater than 0 and less than 1 (or at most 1), and return it."""
     number = _as_float(value)
     if not 0 < number <= 1 or (number == 1 and not allow_one):
         bound = "at most 1" if allow_one else "less than 1"
@@ -193,7 +193,7 @@ def check_fraction(value: Any, name: str, *, allow_one: bool = False) -> float:
 
 
 def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
-    """Return a parameter that must be one of several strings."""
+    """Check that a parameter is one of several strings, and return it."""
     if not isinstance(value, str) or value not in choices:
         raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {shown(value)}")
     return str(value)
@@ -210,7 +210,7 @@ def check_random_state(random_state: Any) -> np.random.Generator:
 
 
 def check_flag(value: Any, name: str) -> bool:
-    """Return a parameter that must be True or False."""
+    """Check that a parameter is True or False, and return it."""
     if not isinstance(value, (bool, np.bool_)):
         raise InputError(f"{name} must be True or False, got {shown(value)}")
     return bool(value)

@@ -51,7 +51,7 @@ class DataWarning(UserWarning):
 
 @contextmanager
 def prefixed(prefix: str) -> Iterator[None]:
-    """Begin the message of an InputError with ``prefix`` and a colon."""
+    """Prepend ``prefix`` and a colon to the message of any InputError raised in the block."""
     try:
         yield
     except InputError as error:

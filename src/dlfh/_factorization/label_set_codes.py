@@ -1,7 +1,7 @@
-"""Label-set codes: those learned in training, and codes of new label sets, learned against them by eq. (3).
+"""Codes of label sets: learned in training or, for new label sets, learned later against these codes by eq. (3).
 
-With V fixed, the rows of U do not interact (eq. (3)). The code of a new label set is therefore learned on its own, by
-exact steps against the known sets, each weighted by its number of points, and depends on labels and model only.
+With V fixed, the rows of U do not interact (eq. (3)). The code of each new label set is therefore learned separately,
+by exact steps against the known sets, weighted by their numbers of points. It depends only on the labels and the model.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _MAX_ROUNDS = 100
 #: Rounds with sampled columns, which never converge exactly; more rounds gain nothing (docs/defaults.md).
 _SAMPLED_ROUNDS = 10
 
-#: New label sets that are compared with all known sets at once.
+#: Number of new label sets that are compared with all known sets at a time.
 _NEW_AT_ONCE = 256
 
 
 @dataclass(frozen=True)
 class LabelSetCodes:
-    """Codes of label sets, with everything needed to learn the codes of new ones.
+    """Codes of label sets, with everything needed to learn the codes of new label sets.
 
-    weights (modalities, modalities, n_sets): Weight of each set of the second modality in learning the first.
+    weights (modalities, modalities, n_sets): Weight of each set in modality b for learning modality a, at [a, b].
     codes (n_sets, bytes): A single array if the modalities share one code.
     """
 
@@ -50,7 +50,7 @@ class LabelSetCodes:
     def from_rows(
         cls, rows: LabelRows, codes: Sequence[Codes], model: LatentFactorModel, n_modalities: int
     ) -> LabelSetCodes | None:
-        """Return each label set with the code of its first row; None if label names are neither text nor numbers."""
+        """Return the code of each label set, taken from its first row; None if label names cannot be saved."""
         sets = rows.labels
         try:
             names = plain_names(sets.names)
@@ -90,10 +90,10 @@ class LabelSetCodes:
         likelihood: Callable[[LabelRows], LatentFactorModel],
         sample_size: Callable[[LabelRows], int | None],
     ) -> tuple[LabelSetCodes, Integers]:
-        """Add points: return all label-set codes, and the label set of each new point.
+        """Add points; return the codes of all label sets, and the label set of each new point.
 
         Existing codes do not change. New label sets are learned together, by exact steps against the old sets and each
-        other, weighted by their numbers of points; those that share no label with an old one start from random codes.
+        other, weighted by their numbers of points. Sets that share no label with an old set start from random codes.
         """
         names, number_of = extend_names(self.sets.names, self.sets.n_labels, labels)
         keys = [tuple(sorted(number_of[list(labels.labels_of(i))].tolist())) for i in range(labels.n_sets)]
@@ -138,7 +138,7 @@ class LabelSetCodes:
     def _learn_together(
         self, sets: LabelSets, sample: Sample | None, rng: np.random.Generator, workers: Workers
     ) -> tuple[Codes, ...]:
-        """Learn the codes of the sets that are new, against all sets; return the codes of all."""
+        """Learn the codes of the new sets against all sets; return the codes of all sets."""
         width, n_old = n_bytes(self.model.n_bits), self.sets.n_sets
         if sets.n_sets == n_old:
             return self.codes
@@ -282,7 +282,7 @@ def _with(sets: LabelSets, new: Sequence[tuple[int, ...]]) -> LabelSets:
 
 
 def check_label_lists(starts: Array, labels: Array, n_labels: int) -> None:
-    """Raise ValueError unless saved label lists, ``labels[starts[i]:starts[i + 1]]`` of row i, are in range."""
+    """Raise ValueError unless ``labels[starts[i]:starts[i + 1]]`` is a valid list of labels for every row i."""
     if starts.dtype != np.int64 or labels.dtype != np.int32 or starts.ndim != 1 or labels.ndim != 1:
         raise ValueError("the label lists have the wrong type or shape")
     if not len(starts) or starts[0] != 0 or starts[-1] != len(labels) or (np.diff(starts) < 0).any():
@@ -294,7 +294,7 @@ def check_label_lists(starts: Array, labels: Array, n_labels: int) -> None:
 def extend_names(
     names: tuple[Any, ...] | None, n_labels: int, labels: LabelSets
 ) -> tuple[tuple[Any, ...] | None, Integers]:
-    """Append new names to the existing ones (none if ``n_labels`` is 0); return all, and the number of each label."""
+    """Append new label names to ``names`` (none if ``n_labels`` is 0); return all, and the new number of each label."""
     if n_labels and (names is None) != (labels.names is None):
         raise InputError(
             "labels must have the same form as in earlier calls: either always or never an indicator matrix"
@@ -309,7 +309,7 @@ def extend_names(
 
 
 def plain_names(names: Iterable[Any] | None) -> tuple[str | int | float, ...] | None:
-    """Return label names as Python text and numbers, which files can hold; raise InputError for other types."""
+    """Return label names as Python strings and numbers, which can be saved; raise InputError for other types."""
     if names is None:
         return None
     plain = tuple(name.item() if isinstance(name, np.generic) else name for name in names)

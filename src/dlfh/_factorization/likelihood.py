@@ -4,7 +4,8 @@ Theta_ij = (lambda / c) U_i V_j' + b takes c + 1 values, one for each Hamming di
 therefore a table of fixed-point integers, whose sums are exact in any order.
 
 **Balance.** With p the share of similar pairs, similar pairs have the weight (1 - p) / p and b = log(p / (1 - p)).
-Similar and dissimilar pairs then have equal total weight, and unrelated codes the prior p. The paper: weight 1, b = 0.
+Similar and dissimilar pairs then have equal total weight, and unrelated codes are similar with probability p. (The
+paper: weight 1, b = 0.)
 
 **Steps.** Let l(d) be a pair's weighted log-likelihood at distance d. Flipping bit k of row i changes the distance to
 column j to d_j + 1 if V_jk agrees with the bit, and to d_j - 1 otherwise. The objective changes by exactly
@@ -30,7 +31,7 @@ from dlfh._arrays import Floats, Integers
 
 
 class StepTables(NamedTuple):
-    """Tables by which the kernels decide whether to flip a bit.
+    """Tables from which the kernels decide whether to flip a bit.
 
     residuals, curvature: Terms of G and of C at each distance, for dissimilar pairs, then for similar pairs.
     kind_weights (2,): Weights of a dissimilar and of a similar pair, scaled so that the larger is 1.
@@ -48,7 +49,7 @@ class StepTables(NamedTuple):
 class LatentFactorModel:
     """The likelihood of eq. (1), and the rule for its maximisation.
 
-    step: Flip a bit if the objective increases, or if the paper's lower bound does.
+    step: Whether to flip a bit if that increases the objective ("exact"), or the paper's lower bound ("bound").
     similar_weight: Weight of a similar pair relative to a dissimilar pair.
     bias: Theta of codes that agree in half of their bits.
     """

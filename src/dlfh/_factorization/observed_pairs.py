@@ -1,4 +1,4 @@
-"""Supervision by similarities of pairs, some of them unobserved: the updates of eq. (3) to (6) over observed entries.
+"""Supervision by pairwise similarities, some of them unobserved: eq. (3) to (6) over the observed entries of S.
 
 S_ij = 1 if point i in one modality and point j in another are similar; S need not be symmetric. The cost of every
 operation is proportional to the number of observed entries.
@@ -26,7 +26,7 @@ from dlfh.errors import InputError
 
 @dataclass(frozen=True)
 class ObservedPairs:
-    """Observed similarities of pairs, with one row of the codes per point; methods as of `LabelRows`.
+    """Observed pairwise similarities, with one code row per point and the same methods as `LabelRows`.
 
     S (n, n): Stored entries are the observed ones, 1 for similar and 0 for dissimilar. Row i is point i in one
         modality, column j point j in a later modality.
@@ -149,7 +149,7 @@ class ObservedPairs:
 
 
 def _with_entries(S: sp.csr_array, keep: Mask) -> sp.csr_array:
-    """Return a matrix with only the stored entries to keep, explicit zeros included."""
+    """Return a matrix of the stored entries that ``keep`` selects, including stored zeros."""
     n_kept = np.concatenate([[0], np.cumsum(keep)])
     return sp.csr_array((S.data[keep], S.indices[keep], n_kept[S.indptr]), shape=S.shape)
 

@@ -1,9 +1,9 @@
 """Algorithm 1 with eq. (5) and (6) over label sets that are partitioned across workers.
 
-Updating a row needs its own labels and the m sampled columns, but no other row. Label sets are therefore partitioned in
-their order, each part in the memory of a worker. The coordinating process knows the numbers of sets and points of each
-part, draws the columns, and broadcasts their labels and codes in each half-iteration. All draws and counts are those of
-`solver`, in integers, so that the codes are bit for bit the same for any partition.
+Updating a row needs its labels and the m sampled columns, but no other row. The sorted label sets are therefore split
+into parts, each in the memory of a worker. The coordinating process knows the number of sets and points of each part,
+draws the columns, and broadcasts their labels and codes in each half-iteration. It draws and counts as `solver` does,
+in integers, so the codes are bit for bit the same for any partition.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from dlfh.codes import n_bytes, pad_to_words, random_codes
 #: Approximate number of label sets in a part.
 _PART_SETS = 1 << 16
 
-#: Minimum number of parts, given as many blocks, to occupy all workers.
+#: Minimum number of parts, to occupy all workers, unless there are fewer blocks.
 _MIN_PARTS = 8
 
 #: Label sets sampled from each block to find the bounds of the parts.
 _SETS_FOR_BOUNDS = 64
 
-#: Random codes drawn at once.
+#: Number of random codes drawn at a time.
 _DRAWN_ROWS = 1 << 20
 
 
 @dataclass(frozen=True)
 class PartitionedLabels:
-    """Distinct label sets of blocks of points, partitioned in order, with each part's numbers of sets and points."""
+    """Distinct, sorted label sets of point blocks, split into parts, with the number of sets and points per part."""
 
     parts: BlockValues
     n_blocks: int
@@ -62,7 +62,7 @@ class PartitionedLabels:
 
     @classmethod
     def from_blocks(cls, blocks: BlockValues, pair_weights: PairWeights = None) -> PartitionedLabels:
-        """Partition the label sets of blocks of points; each is a `LabelSets` over the columns of one indicator."""
+        """Partition the label sets of blocks of points, which are `LabelSets` with the same indicator columns."""
         sampled = blocks.map(_sampled_keys).results()
         n_sets = sum(size for size, _ in sampled)
         n_parts = max(-(-n_sets // _PART_SETS), min(len(blocks), _MIN_PARTS))
@@ -106,7 +106,7 @@ Picked = list[tuple[LabelSets, Integers, Codes]]
 
 @dataclass(frozen=True)
 class _Part:
-    """Label sets, and for each block of points the numbers of its sets among them; its methods run on the workers."""
+    """Label sets of a part and, for each block of points, the numbers of its sets here. Methods run on the workers."""
 
     sets: LabelSets
     numbers: list[Integers]
@@ -149,8 +149,8 @@ class PartitionedFactorization:
     """Learned codes of partitioned label sets, with statistics of the iterations.
 
     flips: Number of bits changed in each iteration.
-    received: Bytes received by a part in each iteration, at most.
-    objective: Empty, because there are too many pairs to compare.
+    received: Maximum number of bytes that a part received in each iteration.
+    objective: Empty, because there are too many pairs to evaluate it.
     """
 
     parts: PartitionedLabels
@@ -178,7 +178,7 @@ def factorize_partitioned(
     early_stopping: bool = False,
     on_iteration: Callable[[], None] = lambda: None,
 ) -> PartitionedFactorization:
-    """Learn codes by Algorithm 1 with sampled columns, from random codes, like `random_start` and `factorize`.
+    """Learn the same codes as `random_start` and `factorize`, by Algorithm 1 with sampled columns from random codes.
 
     The sample's generator also draws the random codes. ``n_codes`` is 1 if the modalities share one code.
     """
@@ -218,10 +218,10 @@ def _starts(sizes: Integers) -> list[int]:
 def _generators(
     rng: np.random.Generator, sizes: Integers, n_bits: int
 ) -> Iterator[tuple[np.random.Generator, int, int]]:
-    """Yield, for each part, a generator that draws its rows of ``random_codes(rng, all rows, n_bits)``, and its bounds.
+    """Yield a generator for each part that reproduces its rows of ``random_codes(rng, all rows, n_bits)``, and bounds.
 
-    All rows are drawn and discarded here, to leave the generator in the same state. Four rows take whole words of
-    random bits, so copies of the generator are made at multiples of four.
+    All rows are also drawn and discarded here, so that ``rng`` ends in the same state. Four rows use a whole number of
+    random words, so the generator is copied at multiples of four rows.
     """
     drawn, end = 0, int(sizes.sum())
     for start, size in zip(_starts(sizes), sizes.tolist(), strict=True):
@@ -237,7 +237,7 @@ def _skip(rng: np.random.Generator, n_rows: int, n_bits: int) -> None:
 
 
 def _places(points: Integers, sample: Sample) -> list[Integers]:
-    """Draw points like `LabelRows`; return their places in each part."""
+    """Draw the same points as `LabelRows`; return their places in each part."""
     n_points = int(points.sum())
     places = np.sort(sample.rng.choice(n_points, min(sample.size, n_points), replace=False))
     ends = np.cumsum(points)

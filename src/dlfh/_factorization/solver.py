@@ -4,8 +4,8 @@ It alternates between the modalities until no bit changes, or for T iterations. 
 (Theorem 1: no update decreases the likelihood, which is at most 0); stochastic DLFH, section 3.2.3, is eq. (5) and (6).
 
 With V fixed the rows of U do not interact, so "for each bit, all points" (the paper's order) and "for each point, all
-bits" give the same codes; the second order keeps a point's state in the processor's cache. Points that share a label
-set and a code stay together, so a row may stand for a label set, weighted by its number of points.
+bits" give the same codes; the second order keeps a point's state in the processor's cache. Points with the same label
+set and code always get the same updates, so a row may represent a label set, weighted by its number of points.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Sample:
 
 
 def other_modalities(modality: int, n_codes: int) -> list[int]:
-    """Return the modalities that one is updated against: itself if all modalities share one code."""
+    """Return the modalities against which a modality is updated: itself if all modalities share one code."""
     return [b for b in range(n_codes) if b != modality] or [0]
 
 
@@ -94,8 +94,8 @@ def factorize(
     """Learn codes by Algorithm 1 from initial codes.
 
     initial: Packed initial codes of the rows, not modified. With a single array the modalities share one code, U = V.
-    sample_size: Number m of points sampled without replacement from each other modality for each update. None uses all
-        points (full DLFH) and stops when an iteration changes no bit; sampling stops then with ``early_stopping``.
+    sample_size: Number m of points sampled without replacement from each other modality for each update; None for all
+        points (full DLFH), which stops after an iteration without flips; ``early_stopping`` does so for samples, too.
     """
     result = Factorization(model.n_bits, [pad_to_words(code) for code in initial], rows)
     codes = result.codes
@@ -133,7 +133,7 @@ class LabelRows:
     """Rows of the code matrices: points, or label sets weighted by their points.
 
     weights: Number of points of each row.
-    present (n_points,): For each modality, the points that have it. Others get a code too, but are not columns.
+    present (n_points,): For each modality, a mask of the points that have it. Only these points are columns of updates.
     pair_weights (modalities, modalities): Weights of pairs, 1 by default.
     """
 
@@ -163,7 +163,7 @@ class LabelRows:
         return np.bincount(self.row_of_point[self.present[modality]], minlength=len(self)).astype(np.int64)
 
     def similar_share(self, n_modalities: int) -> float:
-        """Return the weighted share p of similar pairs, estimated from some thousand label sets if there are more."""
+        """Return the weighted share p of similar pairs, estimated from a few thousand label sets if there are more."""
         sets = LabelRows.of_label_sets(self.labels, present=self.present)
         chosen = np.arange(0, len(sets), share_stride(len(sets)))
         counts = np.zeros(2, np.int64)
@@ -195,9 +195,9 @@ class LabelRows:
         return np.unique(self._rows_at(places, modality), return_counts=True)
 
     def _rows_at(self, places: Integers, modality: int) -> Integers:
-        """Return the rows of the points at the given places, among those with the modality, ordered by label set.
+        """Return the rows of points, given by their places among the points with the modality, sorted by label set.
 
-        A draw then selects the same label sets whether rows are points or label sets, in any order of the points.
+        Random places then select the same label sets, whether rows are points or label sets, for any order of points.
         """
         if len(self) == self.labels.n_sets and np.array_equal(self.set_of_row, np.arange(len(self))):
             return np.searchsorted(np.cumsum(self.weights_in(modality)), places, side="right")
@@ -234,7 +234,7 @@ class LabelRows:
 
 
 def share_stride(n_sets: int) -> int:
-    """Return the stride at which label sets are taken to estimate the share of similar pairs."""
+    """Return the stride n if every n-th label set is used to estimate the share of similar pairs."""
     return -(-n_sets // _SETS_FOR_SHARE)
 
 
@@ -265,7 +265,7 @@ class Columns:
 
 
 def _masks(codes: Codes, n_bits: int) -> npt.NDArray[np.int8]:
-    """Return, by bit and row, 0 for +1 and -1 for -1: ``(x ^ mask) - mask`` is x or -x."""
+    """Return a mask by bit and row, 0 for +1 and -1 for -1, for which ``(x ^ mask) - mask`` is x or -x."""
     return np.unpackbits(codes, axis=1, count=n_bits).T.astype(np.int8, order="C") - np.int8(1)
 
 
@@ -283,7 +283,7 @@ def update(
 
 
 def update_shared(model: LatentFactorModel, codes: Codes, rows: LabelRows, bits: Bits = None) -> int:
-    """Update one code shared by the modalities in place, row after row, against all other rows."""
+    """Update the code shared by all modalities in place, row by row, against all other rows."""
     own = codes, codes.view(np.uint64), rows.set_of_row, rows.weights, rows.labels.lists
     others = by_word(codes), _masks(codes, model.n_bits), rows.labels.inverted_lists(rows.set_of_row)
     flips: int = _kernels.update_shared_rows(*own, *others, model.tables, *(bits or (0, model.n_bits)))

@@ -1,4 +1,4 @@
-"""A matrix in blocks of rows, values of its blocks, and their operations: map, reduce as a tree, broadcast."""
+"""Matrices in blocks of rows, values computed per block, and the operations map, reduce and broadcast."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BLOCK_ROWS = 1 << 17
 
 
 def block_starts(n_rows: int, row_bytes: int, multiple: int = 1) -> Integers:
-    """Return the first row of each block, then the number of rows; blocks are multiples of ``multiple`` if possible."""
+    """Return the first row of each block, then the number of rows; sizes are multiples of ``multiple`` if possible."""
     step = min(max(1, _BLOCK_BYTES // max(row_bytes, 1)), _BLOCK_ROWS)
     if n_rows > step:
         step = step // multiple * multiple or step
@@ -101,11 +101,11 @@ class Blocks(ABC):
 
         function: Must not modify its arguments: the number of a block's first row, the block, and the same rows of the
             others.
-        merge: Merges the results of two neighbours, in order.
+        merge: Merges the results of two adjacent blocks or merged ranges, in order.
         others: Matrices split at the same rows.
         """
         self.check_aligned(*others)
-        pending: list[tuple[int, Result]] = []  # results with their heights in the tree, as the digits of a counter
+        pending: list[tuple[int, Result]] = []  # heights in the tree and results; equal heights merge, like carries
         for number, blocks in self.read_ahead(*others):
             level, result = 0, function(int(self.starts[number]), *blocks)
             while pending and pending[-1][0] == level:
@@ -146,7 +146,7 @@ class Blocks(ABC):
         return DaskBlocks.reading(self)
 
     def read_ahead(self, *others: Blocks, numbers: Sequence[int] | None = None) -> Iterator[tuple[int, list[Any]]]:
-        """Yield block numbers with the block and the same rows of the others, reading the next one meanwhile.
+        """Yield block numbers with the block and the same rows of the others; read the next ones in the background.
 
         numbers: The blocks to read; all that are not empty by default.
         """
@@ -168,7 +168,7 @@ class Blocks(ABC):
                 yield number, blocks
 
     def map(self, function: Callable[..., Any], n_columns: int | None, dtype: npt.DTypeLike, *others: Blocks) -> Blocks:
-        """Return ``function(block, *blocks of others)`` of every block, evaluated when read; None columns: vectors."""
+        """Return ``function(block, *blocks of others)`` of every block, lazily; vectors have ``n_columns=None``."""
         self.check_aligned(*others)
         return MappedBlocks((self, *others), function, n_columns, dtype)
 
@@ -179,7 +179,7 @@ class Blocks(ABC):
         return BlockValues([function(int(self.starts[number]), *blocks) for number, blocks in read])
 
     def cached(self) -> Blocks:
-        """Return these blocks, which must be dense, computed once and kept where they are."""
+        """Compute these blocks, which must be dense, once, and keep them where they were computed."""
         return self.persist(_second).as_blocks(self.starts, self.shape[1], self.dtype, self.name)
 
     def result(self) -> Any:
@@ -187,11 +187,11 @@ class Blocks(ABC):
         return np.asarray(self)
 
     def lazy_result(self) -> Any:
-        """Return the matrix as users receive it, not computed unless it comes from a single block in memory."""
+        """Return the matrix as users receive it, evaluated lazily unless it comes from a single block in memory."""
         return self
 
     def take(self, rows: Integers) -> Any:
-        """Return rows by number, which must be ascending."""
+        """Return the rows with the given numbers, which must be ascending."""
         number = np.searchsorted(self.starts, rows, side="right") - 1
         parts = self._take([(int(block), rows[number == block] - self.starts[block]) for block in np.unique(number)])
         return sp.csr_array(sp.vstack(parts)) if self.is_sparse else np.concatenate(parts)
@@ -237,7 +237,7 @@ class ArrayBlocks(Blocks):
 
 
 class MappedBlocks(Blocks):
-    """A function of each block, and of the same rows of other matrices."""
+    """The lazy results of a function of each block and the same rows of other matrices."""
 
     def __init__(
         self, sources: Sequence[Blocks], function: Callable[..., Any], n_columns: int | None, dtype: npt.DTypeLike
@@ -256,7 +256,7 @@ class MappedBlocks(Blocks):
 
 
 class BlockValues:
-    """One value per block, kept where it was computed, and functions of them.
+    """One value per block, kept where it was computed, with operations on these values.
 
     In this process they are a list; on a cluster (`dlfh.blocks.dask.DaskValues`) they stay in the workers' memory, and
     only requested results come back. Functions must not modify their arguments, because the values of a failed worker
@@ -270,7 +270,7 @@ class BlockValues:
         return len(self.values)
 
     def map(self, function: Callable[..., Any], *others: BlockValues) -> BlockValues:
-        """Return ``function(value, *values of others)`` of every value; others of length 1 go to all values."""
+        """Return ``function(value, *values of others)`` of every value; others of length 1 are broadcast."""
         return type(self)(list(self._calls(function, others)))
 
     def map_reduce(self, function: Callable[..., Any], merge: Callable[[Any, Any], Any], *others: BlockValues) -> Any:
@@ -286,15 +286,15 @@ class BlockValues:
         return type(self)([self._call(function, [value[k] for value in self.values]) for k in range(n)])
 
     def results(self) -> list[Any]:
-        """Return the values in this process; they should be small."""
+        """Return the values, copied to this process; they should be small."""
         return self.values
 
     def broadcast(self, value: Any) -> BlockValues:
-        """Return a value of this process as an argument that goes to all values, sent once."""
+        """Return a value of this process as an argument for all values, which is sent only once."""
         return BlockValues([value])
 
     def as_blocks(self, starts: Integers, n_columns: int, dtype: npt.DTypeLike, name: str) -> Blocks:
-        """Return values that are arrays as the blocks of a matrix."""
+        """Return the values, which must be arrays, as the blocks of a matrix."""
         return ValueBlocks(self.values, starts, n_columns, dtype, name)
 
     def _calls(self, function: Callable[..., Any], others: Sequence[BlockValues]) -> Iterator[Any]:

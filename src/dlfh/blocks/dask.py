@@ -1,7 +1,7 @@
-"""Dask arrays in blocks: functions are sent to the blocks, and results come back as a tree of merges.
+"""Dask arrays in blocks: functions are sent to the blocks, and their results are merged as a tree.
 
-The work runs wherever Dask runs: on the connected cluster, or in threads on this machine. Results of a failed worker
-are computed again.
+The work runs wherever Dask runs: on the connected cluster, or in threads on this machine. Results lost with a failed
+worker are computed again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOCAL = "local"
 #: Timeout for connecting to a cluster, in seconds.
 _TIMEOUT = 20
 
-#: Number of results that one task merges.
+#: Maximum number of results that one task merges.
 _FAN_IN = 8
 
 
@@ -53,8 +53,8 @@ def _dask() -> Any:
 class DaskBlocks(Blocks):
     """A Dask array, dense or of scipy.sparse blocks, or a result computed from one block by block.
 
-    pieces: The blocks.
-    source: The files that the blocks are read from.
+    pieces: The blocks, as Dask's delayed objects.
+    source: The files that the blocks are read from, if any.
     """
 
     is_local = False
@@ -74,7 +74,7 @@ class DaskBlocks(Blocks):
 
     @classmethod
     def reading(cls, source: Blocks) -> DaskBlocks:
-        """Return the blocks of files, read by the worker that processes each."""
+        """Return blocks of files; each is read by the worker that processes it."""
         delayed = _dask().delayed
         read, shared = delayed(Blocks.read, pure=False), delayed(source, pure=False)
         pieces = [read(shared, number) for number in range(source.n_blocks)]
@@ -128,7 +128,7 @@ class DaskBlocks(Blocks):
         return DaskValues(self._tasks(function, others))
 
     def _tasks(self, function: Callable[..., Any], others: Sequence[Blocks]) -> list[Any]:
-        """Return a task for each block that checks it and applies a function of its first row and the blocks."""
+        """Return a task per block that checks its shape and calls ``function(first row, block, *blocks of others)``."""
         self.check_aligned(*others)
         columns = [self.pieces, *(_pieces(other) for other in others)]
         bounds = zip(self.starts.tolist(), self.starts[1:].tolist(), *columns, strict=False)
@@ -157,7 +157,7 @@ class DaskValues(BlockValues):
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> DaskValues:
-        """Return values of this process, sent to workers."""
+        """Send values of this process to the workers."""
         return cls([_dask().delayed(value, pure=False) for value in values])
 
     def results(self) -> list[Any]:
@@ -177,7 +177,7 @@ class DaskValues(BlockValues):
 
 
 def _merged(merge: Callable[[Any, Any], Any], tasks: list[Any]) -> Any:
-    """Return the merged results of tasks; each further task merges a few of them."""
+    """Return the merged results of tasks, computed by a tree of further tasks."""
     reduce = _dask().delayed(functools.reduce, pure=True)
     while len(tasks) > 1:
         tasks = [reduce(merge, tasks[i : i + _FAN_IN]) for i in range(0, len(tasks), _FAN_IN)]
@@ -189,7 +189,7 @@ def _apply(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _pieces(blocks: Blocks) -> list[Any]:
-    """Return the blocks of a matrix aligned with a Dask array: arrays of this process, or tasks that read them."""
+    """Return the blocks of a matrix aligned with a Dask array: arrays in this process, or tasks that read them."""
     if isinstance(blocks, (ArrayBlocks, ValueBlocks)):
         return [blocks.read(number) for number in range(blocks.n_blocks)]
     return (blocks if isinstance(blocks, DaskBlocks) else DaskBlocks.reading(blocks)).pieces
@@ -212,7 +212,7 @@ def _compute(tasks: Sequence[Any]) -> Sequence[Any]:
 
 @contextmanager
 def _cluster_errors() -> Iterator[None]:
-    """Report a lost cluster as an InputError; errors of the work itself pass through."""
+    """Raise InputError if the cluster is lost; errors of the tasks themselves pass through."""
     try:
         yield
     except DLFHError:
@@ -226,7 +226,7 @@ def _cluster_errors() -> Iterator[None]:
 
 @contextmanager
 def connect(cluster: str | None) -> Iterator[Callable[[Sequence[Any]], BlockValues]]:
-    """Yield a function that distributes values: in this process (None), or on the cluster at an address."""
+    """Yield a function that makes `BlockValues`, in this process (None) or on the cluster at an address."""
     if cluster is None:
         yield BlockValues
         return
@@ -239,7 +239,7 @@ def connect(cluster: str | None) -> Iterator[Callable[[Sequence[Any]], BlockValu
     from distributed.comm.addressing import resolve_address
 
     try:
-        resolve_address(cluster)  # or else a client of an invalid address would stay the default one, and block others
+        resolve_address(cluster)  # an invalid address must fail here: its client would remain Dask's default and block
         client = distributed.Client(cluster, timeout=_TIMEOUT)
     except (OSError, TimeoutError, ValueError) as error:
         raise InputError(f"no Dask scheduler responds at {cluster!r}: {error!s:.200}") from None

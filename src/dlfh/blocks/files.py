@@ -74,7 +74,7 @@ class NpyBlocks(FileBlocks):
 
 
 class Hdf5Blocks(FileBlocks):
-    """A variable of an HDF5 file, or of a MATLAB 7.3 file, which stores columns as rows."""
+    """A variable of an HDF5 file, or of a MATLAB 7.3 file, which stores matrices transposed."""
 
     def __init__(self, path: Path, name: str | None, *, column_major: bool) -> None:
         self.h5py = require("h5py", "reading MATLAB 7.3 and HDF5", "matlab")

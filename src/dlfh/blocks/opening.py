@@ -1,4 +1,4 @@
-"""Blocks of files, folders, memory-mapped arrays and Dask arrays, and of modalities: matrices of the same points."""
+"""Open files, folders, memory-mapped arrays and Dask arrays as blocks, and align the blocks of several modalities."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def in_one_block(matrix: Any, modality: str) -> Blocks:
 
 
 def modality_blocks(modalities: Any, method: str, least: int, most: int | None) -> dict[str, Blocks]:
-    """Return the modalities as blocks: arrays in memory as one block, or split like the others if any is in blocks.
+    """Return the modalities as blocks: arrays in memory as one block, or split like the modalities in blocks, if any.
 
     method: Name in error messages.
     least, most: Range of the number of modalities that the method takes.
@@ -115,7 +115,7 @@ def modality_blocks(modalities: Any, method: str, least: int, most: int | None) 
 
 
 def align(features: dict[str, Blocks]) -> dict[str, Blocks]:
-    """Return features split at the same rows: those of the finest split that all others can follow.
+    """Return features split at the same rows, by the finest of their splits that all of them support.
 
     If any of them is a Dask array, all are processed by Dask.
     """

@@ -26,8 +26,8 @@ class ParquetBlocks(Blocks):
 
     A numeric column, such as class ids, is a vector; in a list of columns, it is a column of a matrix.
 
-    Each row group is a block, or several if it exceeds the block size. The blocks of a row group are read in order;
-    reading any other block than the next one starts from the beginning of the group.
+    Each row group is a block, or several if it exceeds the block size. The blocks of a row group are read sequentially;
+    reading them in another order starts again at the beginning of the group.
     """
 
     is_splittable = True
@@ -105,7 +105,7 @@ class ParquetBlocks(Blocks):
         return matrix
 
     def _rows(self, number: int, start: int, stop: int) -> Any:
-        """Return the rows of a row group that lie between two row numbers of the data set."""
+        """Return the rows of a row group between two row numbers, which count from the start of the data set."""
         parquet = require("pyarrow.parquet", "reading Parquet", "parquet")
         file, group = self.groups[number]
         begin, end = self.group_starts[number : number + 2]
@@ -133,14 +133,14 @@ class ParquetBlocks(Blocks):
 
 
 class _Stream:
-    """Sequential reader of a row group that never holds the whole group."""
+    """Sequential reader of a row group that never has the whole group in memory."""
 
     def __init__(self, number: int, batches: Any) -> None:
         self.number, self.batches, self.at = number, batches, 0
         self.left: Any = None
 
     def read(self, first: int, last: int) -> Any:
-        """Return the rows from ``first`` to ``last``, skipping those before them."""
+        """Skip to row ``first``, and return the rows up to ``last``."""
         while self.at < first:
             self._next(min(first - self.at, last - first))
         return self._next(last - first)
@@ -164,9 +164,9 @@ def _files(path: Path) -> list[Path]:
 
 
 def _starts_in(group: Any, columns: Sequence[str]) -> Integers:
-    """Return where the blocks of a row group end, from the number of values in its columns.
+    """Return the ends of the blocks of a row group, computed from the number of values in its columns.
 
-    The compressed size would not do: a thousand equal values take a few bytes.
+    The compressed size is unsuitable: a thousand equal values take a few bytes.
     """
     n_bytes = 0
     for stored in map(group.column, range(group.num_columns)):

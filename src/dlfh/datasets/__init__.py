@@ -1,4 +1,4 @@
-"""Reading data: items, arrays, paired modalities with labels, and the field's data sets."""
+"""Reading data: items, arrays, paired modalities with labels, and the standard data sets of the field."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Reading and writing arrays: NumPy, MATLAB, HDF5 and Parquet files, by suffix.
 
-Files may come from anywhere: nothing is ever unpickled, and a damaged file raises one InputError that names it.
+Files are untrusted: nothing is ever unpickled, and a damaged file raises an InputError that names it.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def read_arrays(path: str | os.PathLike[str]) -> Arrays:
         ``.npy`` (one array, called ``"array"``); ``.npz`` written by NumPy, by ``scipy.sparse.save_npz`` (one matrix,
         called ``"array"``), or with sparse matrices stored as ``name_data``, ``name_indices``, ``name_indptr`` and
         ``name_shape``; ``.mat`` of any MATLAB version; ``.h5`` or ``.hdf5``; ``.safetensors``; ``.parquet``, whose list
-        columns become matrices. Or a folder of such files, whose arrays are read together; a single array without a
-        name gets the name of its file.
+        columns become matrices. Or a folder of such files, whose arrays are read together; an array without a name gets
+        the name of its file.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def read_arrays(path: str | os.PathLike[str]) -> Arrays:
 
 
 def is_array_folder(path: Path) -> bool:
-    """Return whether a folder holds files of arrays, and neither images nor folders."""
+    """Return whether a folder contains array files, but no images or subfolders."""
     if not path.is_dir() or path.suffix.lower() in _READERS:
         return False
     inside = [each for each in path.iterdir() if not each.name.startswith(".")]
@@ -110,7 +110,7 @@ def read_array(path: str | os.PathLike[str], name: str | None = None) -> Any:
 
 
 def open_matrix(path: str | os.PathLike[str], name: str | None = None) -> Any:
-    """Open a matrix of a file in blocks of rows, or read it if its format does not allow that."""
+    """Open a matrix in a file in blocks of rows, or read it if its format does not support blocks."""
     return open_blocks(path, name) if _has_blocks(Path(path)) else read_array(path, name)
 
 
@@ -159,7 +159,7 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any], *, ove
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names in quotes and in alphabetical order, for messages."""
+    """Return the names sorted and in quotes, for messages."""
     return ", ".join(repr(name) for name in sorted(names)) or "nothing"
 
 
@@ -238,7 +238,7 @@ def _join_sparse(arrays: Arrays) -> Arrays:
 
 
 def _read_npy_stream(name: str, stream: Any, size: int, budget: Budget) -> Any:
-    """Read an array in the .npy format from ``size`` bytes; never allocate more than they can fill."""
+    """Read an array in the .npy format from ``size`` bytes, without allocating more than these bytes can fill."""
     version = np.lib.format.read_magic(stream)
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read_header(stream)
@@ -271,7 +271,7 @@ def _write_npz(arrays: Arrays) -> bytes:
             raise InputError(f"two arrays would both be stored as {clash!r}; rename one")
         parts.update(stored)
     content = io.BytesIO()
-    # Not numpy.savez, which cannot store an array called "file" and writes the time of day into the archive.
+    # numpy.savez cannot store an array called "file", and writes the current time into the archive.
     with zipfile.ZipFile(content, "w", allowZip64=True) as archive:
         for name, array in parts.items():
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as stream:

@@ -1,12 +1,12 @@
 """Parquet and Arrow files, through pyarrow.
 
-As arrays, a Parquet file has one row per point and matrices as list columns. A sparse matrix takes two list columns,
-``name.columns`` and ``name.values``, with the indices and values of the non-zero entries of each row. Its width is in
-the metadata of the table, and so are scalar strings.
+A Parquet file of arrays has one row per point, and matrices as list columns. A sparse matrix takes two list columns,
+``name.columns`` and ``name.values``, with the indices and values of the non-zero entries of each row. The table's
+metadata contain its width, and scalar strings.
 
-An Arrow file is a stream between magic bytes, with an index at the end that is not needed to read everything. pyarrow
-trusts its input, so three things are checked first: the stated sizes of compressed buffers, the offsets, and the number
-of values that a few bytes encode.
+An Arrow file is a stream between magic bytes, followed by an index, which sequential reading does not need. pyarrow
+trusts its input, so three things are checked first: the declared sizes of compressed buffers, the offsets, and the
+number of values, since a few bytes can encode many.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def read_arrow_table(file: Path, budget: Budget) -> Any:
 
 
 def _unpacked_bytes(metadata: bytes, body: memoryview) -> int:
-    """Return the stated size of a message's compressed buffers; each begins with its size in 8 bytes."""
+    """Return the total declared size of a message's compressed buffers; each begins with its size in 8 bytes."""
     message = _FlatTable(metadata, *struct.unpack_from("<I", metadata))
     kind, header = message.field(1), message.table(2)
     if kind is None or metadata[kind] not in (_DICTIONARY, _RECORDS):
@@ -150,7 +150,7 @@ class _FlatTable(NamedTuple):
 
 
 def _n_values(column: Any) -> int:
-    """Return the number of values in a column, including list elements and the bytes of texts that may overlap."""
+    """Return the number of values in a column, plus list elements, plus bytes of string views, which may overlap."""
     types = _pyarrow().types
     kind = column.type
     if types.is_dictionary(kind):
@@ -170,7 +170,7 @@ def _n_values(column: Any) -> int:
 
 
 def to_cells(name: str, column: Any) -> list[Any]:
-    """Return a column as Python values; equal values of a dictionary-encoded column are one object.
+    """Return a column as Python values; equal values of a dictionary-encoded column share one object.
 
     Times that Python cannot represent (nanoseconds, other millennia) become strings.
     """
@@ -200,7 +200,7 @@ def _chunk_cells(chunk: Any) -> list[Any]:
 
 
 def _without_pandas(cell: Any) -> Any:
-    """Return a time as a Python object; where pandas is installed, pyarrow returns pandas times with nanoseconds."""
+    """Return a time as a Python object; if pandas is installed, pyarrow returns nanosecond times as pandas objects."""
     for convert, rest in (("to_pydatetime", "nanosecond"), ("to_pytimedelta", "nanoseconds")):
         if hasattr(cell, convert):
             if getattr(cell, rest):

@@ -1,4 +1,4 @@
-"""Checks of loaded data sets; messages use the names that the file gives its arrays."""
+"""Checks of loaded data sets; messages use the array names in the file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dlfh.errors import InputError
 
 
 def check_parts(parts: dict[str, Part], description: Description | None, ignored: tuple[str, ...]) -> None:
-    """Raise InputError unless the parts have two or more finite matrices with one row per point, none swapped."""
+    """Raise InputError unless every part has two or more finite matrices, not swapped, with one row per point."""
     modalities = next((list(part.points.modalities) for part in parts.values()), [])
     if len(modalities) < 2:
         hint = f"; not a matrix with one row per point: {', '.join(map(repr, ignored))}" if ignored else ""
@@ -63,7 +63,7 @@ def _check_rows(part: Part) -> None:
         shapes[called] = (labels.size, 1)  # class ids may be a row vector
     if len({rows for rows, _ in shapes.values()}) == 1:
         return
-    # A number that is a side of every matrix is the number of points: some matrices are transposed.
+    # If all matrices have one dimension in common, it is the number of points, and some matrices are transposed.
     for n_points in dict.fromkeys(side for shape in reversed(shapes.values()) for side in shape):
         if all(n_points in shape for shape in shapes.values()):
             transposed = [name for name, shape in shapes.items() if shape[0] != n_points]
@@ -87,7 +87,7 @@ def _check_widths(parts: list[Part]) -> None:
 
 
 def _check_not_swapped(part: Part, description: Description) -> None:
-    """Detect images stored as texts and texts stored as images, by the data set's numbers of features."""
+    """Detect images stored as texts, or texts as images, by comparing their widths with the data set's."""
     image, text = description.widths["image"], description.widths["text"]
     found = [part.points.modalities[name].shape[1] for name in ("image", "text") if name in part.points.modalities]
     if found == [text, image] and image != text:
@@ -123,9 +123,9 @@ def _check_sizes(parts: dict[str, Part]) -> None:
 
 
 def read_labels(parts: dict[str, Part]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the labels of each part, and a sentence for each variable that leaves points without a label.
+    """Return the labels of each part, and a sentence for each variable in which some points have no label.
 
-    The labels of all parts are sparse indicator matrices, class ids, label names, or lists of label names.
+    All parts have labels in the same form: sparse indicator matrices, class ids, label names, or lists of label names.
     """
     labels = {name: _one_form(part) for name, part in parts.items()}
     (first_part, first), *_ = labels.items()

@@ -1,4 +1,4 @@
-"""Codes that other programs wrote: packed bits, or one number for each bit."""
+"""Codes written by other programs, as packed bits or one number per bit."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from dlfh._arrays import Array, Codes, Mask
 from dlfh.datasets.arrays import listed, read_array, read_arrays
 from dlfh.errors import InputError, prefixed
 
-#: Names that the codes of DCMH and its successors have: the first and the second modality of queries and database.
+#: Array names used by DCMH and its successors, with the number of the modality and the role.
 _OTHER_NAMES = {"qBX": (0, "queries"), "qBY": (1, "queries"), "rBX": (0, "hashed"), "rBY": (1, "hashed")}
 
 
 def pack_codes(arrays: Mapping[str, Any]) -> tuple[dict[str, Codes], int]:
-    """Return codes as packed codes, and their length in bits.
+    """Return packed codes, and their length in bits.
 
-    They are packed bits (uint8, in the order of `numpy.packbits`), or arrays with a column for each bit, of 0 and 1, -1
-    and +1, or booleans. Arrays of uint8 are packed if any has a value above 1; then the length is that of all bytes.
+    arrays: Packed bits (uint8, in the order of `numpy.packbits`), or one column per bit of 0 and 1, -1 and +1, or
+        booleans. Arrays of uint8 count as packed if any has a value above 1; their length is a multiple of 8 bits.
     """
     matrices = {name: _matrix(name, array) for name, array in arrays.items()}
     bytewise = {name: matrix for name, matrix in matrices.items() if matrix.dtype == np.uint8}
@@ -59,8 +59,8 @@ def _bits(name: str, matrix: Array) -> Mask:
 def read_code_set(place: Path, modalities: tuple[str, ...]) -> tuple[dict[tuple[str, str], Codes], int]:
     """Return the codes of queries and database, by modality and role, and their length in bits.
 
-    place: A file with an array for each, or a folder with a file for each, called MODALITY_queries, MODALITY_learned
-        and MODALITY_hashed; or qBX, qBY, rBX and rBY, whose database counts as hashed.
+    place: A file with arrays, or a folder with files, called MODALITY_queries, MODALITY_learned and MODALITY_hashed; or
+        qBX, qBY, rBX and rBY, of which rBX and rBY count as hashed.
     """
     arrays = {file.stem: read_array(file) for file in sorted(place.iterdir())} if place.is_dir() else read_arrays(place)
     roles = {f"{name}_{role}": (name, role) for name in modalities for role in ("queries", "learned", "hashed")}
@@ -75,6 +75,6 @@ def read_code_set(place: Path, modalities: tuple[str, ...]) -> tuple[dict[tuple[
 
 
 def code_place(folder: Path, n_bits: int, seed: int) -> Path | None:
-    """Return the file or folder ``BITS-SEED`` of a folder, with any suffix, or ``BITS`` for seed 0; None if absent."""
+    """Return the entry ``BITS-SEED`` of a folder, with any suffix, or ``BITS`` for seed 0; None if there is none."""
     stems = (f"{n_bits}-{seed}", *([str(n_bits)] if seed == 0 else []))
     return next((path for path in sorted(folder.iterdir()) if path.stem in stems), None)

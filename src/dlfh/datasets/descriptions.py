@@ -1,4 +1,4 @@
-"""The field's data sets as published: enough to check a file, and to generate data of the same shape."""
+"""Statistics of the published data sets, used to check files and to generate data of the same shape."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ GENERATED = "generated:"
 
 @dataclass(frozen=True)
 class Description:
-    """A data set as the literature uses it.
+    """A data set as used in the literature.
 
-    Label sets, labels per point and words per text are approximate for MIRFLICKR-25K and NUS-WIDE.
+    Numbers of label sets, labels per point and words per text are approximate for MIRFLICKR-25K and NUS-WIDE.
     """
 
     key: str  # name in programs

@@ -1,8 +1,8 @@
 """The first sheet of an Excel workbook (``.xlsx``), read by python-calamine within a memory budget.
 
-Calamine allocates a grid from the first to the last cell, and copies a shared text into every cell that refers to it: a
-file of a kilobyte could exhaust the memory, which ends the process. So the archive is unpacked here, up to a limit, and
-`_Part` adds up what each part would take before calamine sees the workbook.
+Calamine allocates a grid from the first to the last cell, and copies a shared text into every cell that refers to it,
+so a file of a kilobyte could exhaust the memory and end the process. This module therefore unpacks the archive, up to a
+limit, and `_Part` computes the memory that each part would take, before calamine reads the workbook.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _GRID_CELL_BYTES, _CELL_BYTES, _ROW_BYTES = 32, 120, 400
 
 
 def read_sheet(file: Path, budget: Budget) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the position and the cells of each row that is not empty; no row is shorter than the first.
+    """Yield the position and the cells of each non-empty row, padded to at least the length of the first.
 
     Dates and times are strings in ISO format; empty cells and errors such as #N/A are None.
     """
     calamine = require("python_calamine", "reading Excel workbooks", "excel")
     parts = _unpack(file, budget)
     usages = [_Part(content) for content in parts.values()]
-    # Any part may be the one with the shared texts.
+    # Any part may contain the shared texts.
     lengths = [max(several) for several in itertools.zip_longest(*(usage.texts for usage in usages), fillvalue=0)]
     budget.check_bytes(max((usage.n_bytes(lengths) for usage in usages), default=0) + sum(lengths))
     width = 0
@@ -54,7 +54,7 @@ def read_sheet(file: Path, budget: Budget) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _unpack(file: Path, budget: Budget) -> dict[str, bytes]:
-    """Return the XML parts of a workbook, if their stated sizes are within the limit for the file."""
+    """Return the XML parts of a workbook, if their declared sizes are within the budget."""
     unpacked = Budget.of_file(file)
     with zipfile.ZipFile(file) as archive:
         budget.take_objects(len(archive.infolist()))
@@ -63,7 +63,7 @@ def _unpack(file: Path, budget: Budget) -> dict[str, bytes]:
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise InputError(f"it is damaged: {member.filename} has an unknown compression method")
             unpacked.take_bytes(member.file_size)
-        return {member.filename: archive.read(member) for member in members}  # never longer than stated
+        return {member.filename: archive.read(member) for member in members}  # never longer than declared
 
 
 def _calamine_rows(calamine: Any, parts: dict[str, bytes]) -> Iterator[list[Any]]:
@@ -101,17 +101,17 @@ def _value(cell: Any) -> Any:
 
 
 class _Part:
-    """Memory that one part of a workbook would take: a grid with copies of shared texts, or the shared texts."""
+    """Computes the memory that a part of a workbook would take: a grid with copies of shared texts, or these texts."""
 
     def __init__(self, content: bytes) -> None:
         self.texts: list[int] = []  # memory of each shared text in this part
         self.copies: Counter[str] = Counter()  # cells that refer to each shared text, by its number
         self.last_row = self.last_column = self._row = self._column = 0
         self._is_shared = self._in_text = False
-        self._pieces: list[str] = []  # of the text or the number that is being read
+        self._pieces: list[str] = []  # pieces of the text or number that is being read
         parser = expat.ParserCreate()
         parser.buffer_text = True
-        parser.StartDoctypeDeclHandler = _refuse_doctype  # entities could expand without end
+        parser.StartDoctypeDeclHandler = _refuse_doctype  # entities could expand without limit
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._pieces.append

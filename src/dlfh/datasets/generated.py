@@ -1,4 +1,4 @@
-"""Generated data: points with planted structure, and data of the shape of the field's data sets."""
+"""Generated data: points with planted structure, and data of the same shape as published data sets."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ def make_paired(
 
 
 def make_like(name: str, n_points: int | None = None, *, random_state: int | None = 0) -> Split:
-    """Generate data of the shape of a published data set, split like the original.
+    """Generate data of the same shape as a published data set, split like the original.
 
-    Numbers of points (unless ``n_points`` is given), features, labels and label sets, labels per point and sparsity
-    follow the original; the content does not. Labels occur together in scenes: each point belongs to a scene with a
-    probability for each label.
+    The content is random, but the numbers of points (unless ``n_points`` is given), features, labels, label sets and
+    labels per point, and the sparsity follow the original. Each point belongs to a scene, which has a probability for
+    each label, so that labels occur together.
     """
     description = describe(name)
     n = description.n_points if n_points is None else check_integer(n_points, "n_points", 2)
@@ -91,7 +91,7 @@ def make_like(name: str, n_points: int | None = None, *, random_state: int | Non
     image = _images(rng, sets, set_of_point, description.widths["image"], _NOISE)
     if description.labels_per_point == 1:
         topics = _images(rng, sets, set_of_point, description.widths["text"], _NOISE)
-        # Images are histograms with some empty bins, texts proportions of topics.
+        # Images are histograms with some empty bins; texts are topic proportions.
         counts = np.maximum(image + 1, 0)
         histograms = counts / np.maximum(counts.sum(axis=1, keepdims=True), np.float32(1e-6))
         weights = np.exp(topics - topics.max(axis=1, keepdims=True))

@@ -1,7 +1,7 @@
 """HDF5 files, plain and as written by MATLAB 7.3.
 
 MATLAB stores arrays transposed (it is column-major), text as numbers, cell arrays as references, sparse matrices as
-groups of their CSC arrays, and only the shape of an empty array. An attribute of each object names its MATLAB class.
+groups of CSC arrays, and empty arrays as their shape. An attribute of each object names its MATLAB class.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _HEAP, _TEXT = struct.Struct("<4s4xQ"), struct.Struct("<H6xQ")
 
 
 def read_hdf5(file: Path, budget: Budget, *, column_major: bool = False) -> dict[str, Any]:
-    """Return the arrays of an HDF5 file; ``column_major`` if it was written by MATLAB."""
+    """Return the arrays in an HDF5 file; set ``column_major`` if MATLAB wrote it."""
     h5py = require("h5py", "reading MATLAB 7.3 and HDF5", "matlab")
     with h5py.File(file, "r") as root:
         return dict(_Reader(h5py, root, column_major, budget).arrays_in(root, "", 0))
@@ -42,12 +42,12 @@ def read_hdf5(file: Path, budget: Budget, *, column_major: bool = False) -> dict
 class _Reader:
     def __init__(self, h5py: Any, root: Any, column_major: bool, budget: Budget) -> None:
         self.h5py, self.root, self.column_major, self.budget = h5py, root, column_major, budget
-        self._groups: set[int] = set()  # addresses of the groups and the string heaps that were read
+        self._groups: set[int] = set()  # addresses of the groups, and of the string heaps, that were read
         self._heaps: set[int] = set()
         self._cells_read: dict[int, Any] = {}  # by address
 
     def arrays_in(self, group: Any, prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
-        # Groups that contain each other or occur twice are refused: every path through them would be read.
+        # Refuse groups that contain each other or occur twice, because every path through them would be read.
         address = self._address(group)
         if address in self._groups:
             raise InputError(f"the group {group.name} occurs more than once")
@@ -69,7 +69,7 @@ class _Reader:
                 yield from self.arrays_in(item, name + ("." if self.column_major else "/"), depth + 1)
 
     def _item(self, group: Any, key: str) -> Any:
-        """Return a member of a group, unless it links to another file."""
+        """Return a member of a group; raise InputError if it links to another file."""
         if isinstance(group.get(key, getlink=True), self.h5py.ExternalLink):
             raise InputError(f"{key!r} in the group {group.name} is a link to another file, which is not followed")
         return group[key]
@@ -94,7 +94,7 @@ class _Reader:
         return values
 
     def _check_texts(self, dataset: Any) -> None:
-        """Refuse strings longer than the file, and heaps that HDF5 would traverse endlessly, unless compressed."""
+        """Refuse strings longer than the file, and heaps that HDF5 would traverse endlessly; skip compressed data."""
         stored = dataset.id
         if stored.get_create_plist().get_nfilters():
             return
@@ -152,7 +152,7 @@ class _Reader:
         references, cells = self._values(dataset), []
         for target in (self.root[reference] for reference in references.ravel()):
             address = self._address(target)
-            if address not in self._cells_read:  # several cells may refer to one content
+            if address not in self._cells_read:  # several cells may refer to the same array
                 self._cells_read[address] = self.array(target, depth + 1)
             cells.append(self._cells_read[address])
         return cell_array(cells, references.shape[::-1], self.budget)
@@ -168,7 +168,7 @@ class _Reader:
 
 
 def cell_array(cells: Sequence[Any], shape: tuple[int, ...], budget: Budget) -> Any:
-    """Return a MATLAB cell array, given column by column: strings if all cells are texts, or else objects."""
+    """Return cells, in column-major order, as an array of strings if all are texts, and otherwise of objects."""
     if all(isinstance(cell, np.ndarray) and cell.dtype.kind == "U" and cell.size <= 1 for cell in cells):
         array = budget.strings([str(cell.item()) if cell.size else "" for cell in cells])
     else:
@@ -179,12 +179,12 @@ def cell_array(cells: Sequence[Any], shape: tuple[int, ...], budget: Budget) -> 
 
 
 def _cast(values: Any, dtype: Any) -> Any:
-    with np.errstate(invalid="raise"):  # an integer that is NaN in the file
+    with np.errstate(invalid="raise"):  # NaN in the file for an integer
         return values.astype(dtype, copy=False)
 
 
 def _attribute(item: Any, name: str, default: Any) -> Any:
-    """Return an attribute of fixed size, as MATLAB writes; reading others can make HDF5 loop endlessly."""
+    """Return an attribute if it has a fixed size, as MATLAB's do; reading others can make HDF5 loop endlessly."""
     if name not in item.attrs:
         return default
     if item.attrs.get_id(name).dtype.kind == "O":
@@ -218,7 +218,7 @@ def _texts(characters: Any, budget: Budget) -> Any:
 
 
 def _heap_ends(file: BinaryIO, address: int) -> bool:
-    """Return whether traversing a global heap ends; anything that is not a heap is left to HDF5."""
+    """Return whether traversing a global heap ends; True for anything else, which HDF5 checks itself."""
     file.seek(min(address, 1 << 62))
     head = file.read(_HEAP.size)
     if len(head) < _HEAP.size or not head.startswith(b"GCOL"):

@@ -1,4 +1,4 @@
-"""Font Awesome's free icons: a real data set with pictures, words and categories that pip installs.
+"""Font Awesome's free icons: a real data set with pictures, words and categories, installed by pip.
 
 The icons (package ``fontawesomefree``) are licensed under CC BY 4.0, their code under the MIT licence:
 https://fontawesome.com/license/free. ``resvg_py`` draws them.
@@ -93,11 +93,11 @@ def load_icons(size: int = 96, *, verbose: bool = False) -> Icons:
     """Draw Font Awesome's free icons, which ``pip install "dlfh[icons]"`` installs.
 
     1,446 icons have one or more of 68 categories; the others, most of them brands, have none. The text of an icon is
-    its name and search terms, without its categories, although some terms are the same words. Drawing takes about 3
-    seconds, in proportion to the pixels. Icons: CC BY 4.0 by Fonticons, Inc.
+    its name and search terms; its categories are not included, but may occur among the terms. Drawing takes about 3
+    seconds at the default size, in proportion to the number of pixels. Icons: CC BY 4.0 by Fonticons, Inc.
     """
     check_integer(size, "size", 8, 1024)
-    found = importlib.util.find_spec("fontawesomefree")  # importing the package would need Django's settings
+    found = importlib.util.find_spec("fontawesomefree")  # importing it would require Django settings
     if found is None or not found.submodule_search_locations:
         raise missing("fontawesomefree", "loading the icons", "icons")
     renderer = require("resvg_py", "drawing icons", "icons")
@@ -135,7 +135,7 @@ def _join_terms(terms: list[str]) -> str:
 
 
 def _read_labels(file: Path) -> dict[str, list[str]]:
-    """Return the categories of each icon, from a file in so small a subset of YAML that it needs no YAML parser."""
+    """Return the categories of each icon; the file uses too little of YAML to need a YAML parser."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except OSError as error:

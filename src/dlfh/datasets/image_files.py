@@ -1,4 +1,4 @@
-"""Image files: those that a table names, and those in a folder."""
+"""Find image files: all in a folder, or the ones named in a table."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ IMAGE_SUFFIXES = (
 )  # fmt: skip
 _HEIC_SUFFIXES = (".heic", ".heif")
 
-#: Suffixes of images in formats that are not read: drawings, layers, camera data.
+#: Suffixes of unsupported image formats: vector graphics, layered images, raw camera data.
 _OTHER_SUFFIXES = (
     ".arw", ".cr2", ".cr3", ".dng", ".eps", ".jxl", ".nef", ".orf", ".psd", ".raf", ".rw2", ".svg", ".svgz", ".xcf",
 )  # fmt: skip
 
-#: Number of names to try in each folder, of folders to look into, and of entries of each.
+#: Number of names to try in each folder, and maximum numbers of folders and of entries per folder.
 _N_TRIED, _MAX_FOLDERS, _MAX_ENTRIES = 20, 200, 5_000
 
 
 def images_in(folder: Path) -> tuple[list[Path], dict[Path, str]]:
-    """Return the images in a folder and its subfolders, sorted, and the reason why others cannot be read."""
+    """Return the images in a folder and its subfolders, sorted, and the reasons why others cannot be read, by path."""
     files, unreadable = [], {}
     reasons = {suffix: f"{suffix} files are not read: convert it to PNG or JPEG" for suffix in _OTHER_SUFFIXES}
     if not is_installed("pillow_heif"):
@@ -45,9 +45,9 @@ def images_in(folder: Path) -> tuple[list[Path], dict[Path, str]]:
 
 
 def find_image(folder: Path, written: str) -> tuple[Path | None, str]:
-    """Return the file that a table names, relative to a folder, or None and the reason.
+    """Return the file that a table names, relative to a folder; if there is none, return None and the reason.
 
-    File systems differ in the Unicode form of accented names; tables from Windows have backslashes.
+    Tries both Unicode forms of accented names, since file systems differ, and slashes for Windows backslashes.
     """
     spellings = [unicodedata.normalize(form, written) for form in ("NFC", "NFD")]
     try:
@@ -61,7 +61,7 @@ def find_image(folder: Path, written: str) -> tuple[Path | None, str]:
 
 
 def folder_with(names: Sequence[str], near: Sequence[Path]) -> Path | None:
-    """Return a folder in or below the given ones that has most of the named files, after trying some of them."""
+    """Return a folder, in or below the given ones, that has most of a sample of the named files."""
     tried = names[:: max(1, len(names) // _N_TRIED)][:_N_TRIED]
     relative = [name for name in tried if not Path(name).is_absolute()]
     for folder in itertools.islice(_folders(near), _MAX_FOLDERS):
@@ -71,7 +71,7 @@ def folder_with(names: Sequence[str], near: Sequence[Path]) -> Path | None:
 
 
 def _folders(near: Sequence[Path]) -> Iterator[Path]:
-    """Yield folders and those in them, breadth first."""
+    """Yield the folders and their subfolders, breadth first."""
     queue = deque(near)
     seen: set[str] = set()
     while queue:

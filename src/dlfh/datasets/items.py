@@ -29,16 +29,16 @@ class Items:
     labels : list of list of str, or None
         Labels of each item, an empty list if they are unknown; None if no item has labels.
     metadata : list of dict
-        What an index stores for display: texts, image paths, labels and further columns.
+        Values that an index stores for display: texts, image paths, labels and further columns.
     places : list of str
         Position of each item in the input, for messages.
     problems : list of Problem
         Input that was skipped.
     named : bool
-        Whether the input contained the ids; otherwise they are row numbers, which other items have as well.
+        Whether the input contained ids; otherwise they are row numbers, which are not unique across inputs.
     max_skipped : float
-        Largest share of the values of a modality that may turn out to be unreadable when the items are encoded; if
-        more are, InputError is raised.
+        Maximum share of unreadable values in a modality when the items are encoded; if there are more, InputError is
+        raised.
     """
 
     ids: list[str]
@@ -117,7 +117,7 @@ class Items:
         return replace(self, modalities={**self.modalities, LABEL_WORDS: words})
 
     def take(self, rows: Iterable[int]) -> Items:
-        """Return the items in ``rows``, without problems."""
+        """Return the items in ``rows``; the result has no ``problems``."""
         chosen = np.fromiter(rows, np.int64)
         return replace(
             self,
@@ -133,7 +133,7 @@ class Items:
 def make_items(
     modalities: dict[str, Any], labels: list[list[str]] | None, ids: Sequence[str] | None, noun: str
 ) -> Items:
-    """Create items from lists and matrices of equal length; ``noun`` and a number name each item in messages."""
+    """Create items from lists and matrices of equal length; messages call each item ``noun`` and its number."""
     counts = {
         f"modality {name!r}": len(values) if isinstance(values, list) else values.shape[0]
         for name, values in modalities.items()
@@ -163,14 +163,14 @@ def _take(values: Any, rows: Integers) -> Any:
 
 
 def check_modality_names(names: Iterable[str]) -> None:
-    """Raise InputError for a name that item metadata reserve."""
+    """Raise InputError for a name that is reserved in item metadata."""
     reserved = sorted(RESERVED_NAMES & {*names})
     if reserved:
         raise InputError(f"a modality cannot be called {reserved[0]!r}: choose another name")
 
 
 def drop_unusable(items: Items) -> Items:
-    """Drop items with an empty, invalid or repeated id and items without any modality, and record why."""
+    """Drop items with an empty, invalid or repeated id or without any modality, and record the reasons."""
     reasons_at: dict[str, list[str]] = {}
     for problem in items.problems:
         reasons_at.setdefault(problem.where, []).append(problem.reason)

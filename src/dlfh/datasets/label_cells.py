@@ -10,7 +10,7 @@ from typing import Any
 
 from dlfh.errors import DataWarning
 
-#: Separators that are recognised, in order of preference if several are equally frequent.
+#: Recognised separators; of equally frequent ones, the first in this list is chosen.
 _SEPARATORS = (";", "|", ",", "\t")
 
 #: Characters that may have been meant as separators, but also occur inside labels.

@@ -1,4 +1,4 @@
-"""How files name the arrays of a data set.
+"""Names of the arrays in the file of a data set.
 
 `Paired.write` and `Split.write` use the same layout for ``.npz``, ``.mat`` and ``.parquet`` files: one array per
 modality, ``labels``, ``part`` ("train", "queries" or "database" for each point) and ``about``, a JSON object with name,
@@ -7,7 +7,7 @@ once, as "train". ``part`` and ``about`` are optional; ``is_test`` (1 for querie
 ``label_names`` may be an array.
 
 Three conventions for MATLAB variables are read as well: ``XTest, YTest, testL, XDatabase, ...``; ``I_tr, T_tr, L_tr,
-...``; and, without a split, ``XAll, YAll, LAll``, also called ``IAll`` and ``TAll``. A folder of files counts as one.
+...``; and, without a split, ``XAll`` (or ``IAll``), ``YAll`` (or ``TAll``) and ``LAll``. A folder counts as one file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PARTS = ("train", "queries", "database", "all")
 
 
 class Part(NamedTuple):
-    """Points of one part of a file."""
+    """Points in one part of a file, such as its training set."""
 
     points: Paired
     names: dict[str, str]  # the file's name for each modality and for "labels", for messages
@@ -42,7 +42,7 @@ class Part(NamedTuple):
         return int(next(iter(self.points.modalities.values())).shape[0])
 
     def features(self) -> dict[str, Any]:
-        """Return the feature matrices by the names that the file gives them."""
+        """Return the feature matrices, by their names in the file."""
         return {self.names[modality]: matrix for modality, matrix in self.points.modalities.items()}
 
 
@@ -50,14 +50,14 @@ class Part(NamedTuple):
 class Contents:
     """The data set in a file."""
 
-    parts: dict[str, Part]  # with the same modalities in each; only "all" if the file is not split
+    parts: dict[str, Part]  # all with the same modalities; only "all" if the file is not split
     name: str | None = None
     notes: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()  # arrays that are not modalities because they are not matrices
 
 
 def read_contents(path: str | os.PathLike[str]) -> Contents:
-    """Read the data set in a file, unchecked apart from its layout."""
+    """Read the data set in a file, and check nothing but its layout."""
     arrays = read_arrays(path)
     with prefixed(str(path)):
         return contents_of(arrays)
@@ -196,8 +196,8 @@ def _matlab_parts(arrays: Mapping[str, Any], convention: dict[str, dict[str, str
     def has(modality: str) -> list[bool]:
         return [names.get(modality) in arrays for names in present.values()]
 
-    # All parts have the same modalities. Network features are dropped unless every part has them; then the image
-    # features are optional.
+    # All parts have the same modalities. Network features ("cnn") are used if every part has them, and image features
+    # are then optional.
     dropped = "cnn" if not all(has("cnn")) else "" if any(has("image")) else "image"
     parts = {}
     for part, names in present.items():

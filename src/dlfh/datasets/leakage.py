@@ -1,4 +1,4 @@
-"""Points that two sets share: identical in every modality."""
+"""Detect leaks: points of two sets that are identical in every modality."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BLOCK = 4096
 
 
 def shared_points(queries: Mapping[str, Any], database: Mapping[str, Any]) -> tuple[Integers, Integers]:
-    """Return the rows of all pairs of a query and a database item that are identical, in ascending order of queries."""
+    """Return the rows of all identical pairs of a query and a database item, in ascending order of queries."""
     # Equal rows have equal fingerprints; the few pairs with equal fingerprints are then compared in full.
     of_query, of_item = (fingerprints([points[name] for name in queries]) for points in (queries, database))
     order = np.argsort(of_item, kind="stable")
@@ -37,13 +37,13 @@ def shared_points(queries: Mapping[str, Any], database: Mapping[str, Any]) -> tu
 
 
 def fingerprints(matrices: Sequence[Any]) -> _Words:
-    """Return a 64-bit hash of every point: a sum over its non-zero entries of the hashed column and value."""
+    """Return a 64-bit hash of every point: the sum of hashes of (column, value) over its non-zero entries."""
     n = matrices[0].shape[0]
     total = np.zeros(n, np.uint64)
     for number, matrix in enumerate(matrices):
         for start in range(0, n, _BLOCK):
             block = sp.csr_array(matrix[start : start + _BLOCK])
-            # The bits in double precision, so that the storage type does not matter; -0.0 + 0.0 is 0.0.
+            # Double precision, so that the storage type does not matter; -0.0 + 0.0 is 0.0.
             values = (np.asarray(block.data, np.float64) + 0.0).view(np.uint64)
             columns = block.indices.astype(np.uint64) * np.uint64(31) + np.uint64(number)
             entries = _mix(values ^ _mix(columns))

@@ -1,4 +1,4 @@
-"""Loading data sets by name: files as they circulate, generated data, icons, and files of the user."""
+"""Loading data sets: the published files, generated data, icons, and the user's own files."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from dlfh.errors import DataWarning, InputError, prefixed
 OnLeak = Literal["warn", "error", "drop"]
 _Path = str | os.PathLike[str]
 
-#: Share of non-zero entries below which a matrix takes less memory and time as a sparse matrix.
+#: Matrices with a smaller share of non-zero entries are stored as sparse, which saves memory and time.
 _SPARSE_BELOW = 0.1
 
-#: Share of queries drawn from a user's file that is not split.
+#: Share of points drawn as queries from a user's file that is not split.
 _QUERY_SHARE = 0.1
 
 
 class LoadedFile(NamedTuple):
     """The checked contents of a file."""
 
-    name: str  # as stored in the file, or else the file's stem or the title of the data set
+    name: str  # the name stored in the file, or else the file's stem or the title of the data set
     parts: dict[str, Paired]  # only "all" if the file is not split
     notes: tuple[str, ...]
     as_published: bool = False
@@ -82,16 +82,16 @@ def load_dataset(
     path : path of a file, optional
         Any file that `read_arrays` reads, with one of these sets of names: ``XTest, YTest, testL, XDatabase,
         YDatabase, databaseL`` (and ``VTest, VDatabase``, modality "cnn"); ``I_tr, T_tr, L_tr, I_te, T_te, L_te``
-        (and ``I_db, T_db, L_db``); or those that `Split.write` and `Paired.write` use. Labels may be indicator matrices
-        or class ids.
+        (and ``I_db, T_db, L_db``); or the names that `Split.write` and `Paired.write` use. Labels may be indicator
+        matrices or class ids.
     modalities : dict of str to str, optional
-        New names of the modalities to load; ``{"image": "cnn", "text": "text"}`` loads the features of a neural
-        network as the image.
+        Modalities to load, from new name to name in the file; ``{"image": "cnn", "text": "text"}`` loads the features
+        of a neural network as "image".
     on_leak : {"warn", "error", "drop"}
-        What to do if queries also occur in the training set or the database; "drop" removes them from both.
+        Action if queries also occur in the training set or the database; "drop" removes them from both.
     n_queries : int, optional
-        Number of queries to draw. By default the file's own queries are used; if the file is not split, the share
-        that the paper uses for this data set is drawn, or a tenth of the points of your own file.
+        Number of queries to draw. By default the queries in the file; if it is not split, the same share of the points
+        as in the paper, or a tenth of your own file.
     n_points : int, optional
         Number of points to generate, queries included; by default as many as in the original.
     random_state : int, optional
@@ -105,15 +105,15 @@ def load_dataset(
     Returns
     -------
     Split
-        Its ``notes`` state how the file differs from the data set as published. A name stored in the file is kept.
+        Its ``notes`` list differences from the published data set. A name stored in the file is kept.
     Icons
         For "icons": pictures, words and categories, with the methods ``labelled``, ``take``, ``split`` and ``write``.
 
     Raises
     ------
     InputError
-        If the file is not as expected: variables that are missing, swapped, transposed or truncated, labels in an
-        unknown format, NaN.
+        If variables are missing, swapped, transposed or truncated, labels have an unknown format, or features contain
+        NaN.
 
     Examples
     --------
@@ -165,7 +165,7 @@ def load_file(
     on_leak: OnLeak = "warn",
     draw: Callable[[dict[str, Paired]], dict[str, Paired]] | None = None,
 ) -> LoadedFile:
-    """Load a user's file, or the file of a known data set, like `load_dataset`; ``draw`` splits the parts anew."""
+    """Load a user's file, or the file of a known data set, like `load_dataset`; ``draw`` returns a new split."""
     check_choice(on_leak, "on_leak", ("warn", "error", "drop"))
     _check_modalities(modalities)
     arrays = read_arrays(path)
@@ -190,7 +190,7 @@ def load_file(
     # Notes stored in the file may report leaks that are dropped now.
     notes = [note for note in notes if note not in leaks]
     notes += [f"{leak}; dropped" if on_leak == "drop" else leak for leak in leaks]
-    # Features requested in place of the usual ones are not those of the data set, whatever their number.
+    # Other features, if requested, never count as published, whatever their number.
     usual = description is not None and modalities in (None, description.modalities) and name == description.title
     return LoadedFile(name, parts, tuple(dict.fromkeys(notes)), as_published=usual and not different)
 
@@ -241,7 +241,7 @@ def _points(parts: dict[str, Part], labels: dict[str, Any]) -> dict[str, Paired]
 def _draw_queries(
     parts: dict[str, Paired], description: Description | None, random_state: int | None, n_queries: int | None
 ) -> dict[str, Paired]:
-    """Return the file's own split, or a new one if it has none, or if a seed or a number of queries is given."""
+    """Return the split in the file, or a new one if there is none, or if a seed or a number of queries is given."""
     if "all" not in parts and random_state is None and n_queries is None:
         return parts
     queries = parts.get("queries")
@@ -255,7 +255,7 @@ def _draw_queries(
 
 
 def _handle_leaks(parts: dict[str, Paired], on_leak: OnLeak) -> tuple[dict[str, Paired], tuple[str, ...]]:
-    """Return the parts without the leaks that are to be dropped, and a sentence for each part with leaks."""
+    """Return the parts, without leaks if they are to be dropped, and a sentence for each part with leaks."""
     if "queries" not in parts:
         return parts, ()
     kept, leaks = dict(parts), []

@@ -1,8 +1,8 @@
 """MATLAB files of every version: 4 (through SciPy), 5 to 7 (read here) and 7.3 (HDF5).
 
 A file of versions 5 to 7 is a sequence of elements, each with a type and a length. A matrix is an element that contains
-a sequence of elements, and a compressed element contains one matrix. SciPy's compiled reader trusts the file, and a
-single wrong byte can crash the process; this reader checks everything, because files may come from anywhere.
+a sequence of elements, and a compressed element contains one matrix. SciPy's compiled reader trusts the file, so a
+single wrong byte can crash the process; this reader checks everything, because files are untrusted.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _read_matlab4(content: bytes) -> dict[str, Any]:
 
 
 def _check_sizes4(content: bytes) -> None:
-    """Check that no matrix declares more values than the file contains: SciPy would allocate them first."""
+    """Check that no matrix declares more values than the file contains, because SciPy would allocate them all."""
     place, order = 0, "<" if 0 <= int.from_bytes(content[:4], "little") <= 5000 else ">"  # as SciPy decides
     while place < len(content):
         kind, n_rows, n_columns, imaginary, name_length = struct.unpack_from(order + "5i", content, place)
@@ -86,11 +86,11 @@ class _Element(NamedTuple):
 class _Matlab5(NamedTuple):
     """Reader of files of versions 5 to 7; a damaged file raises ValueError or another exception."""
 
-    order: str  # of bytes, as for `struct`
+    order: str  # byte order, as for `struct`
     budget: Budget
 
     def variables(self, content: memoryview) -> Iterator[tuple[str, Any]]:
-        """Yield the name and the value of each variable; the fields of a structure are separate variables."""
+        """Yield the name and value of each variable; fields of structures become separate variables."""
         for element in self._elements(content):
             if element.kind == _COMPRESSED:
                 (element,) = self._elements(memoryview(self._decompressed(element.content)))
@@ -101,7 +101,7 @@ class _Matlab5(NamedTuple):
                 yield from _fields(name, value)
 
     def _decompressed(self, content: memoryview) -> bytes:
-        """Decompress one element; its stated size is checked against the budget first."""
+        """Decompress one element after checking its declared size against the budget."""
         unpacking = zlib.decompressobj()
         head = unpacking.decompress(content, 8)
         _, stated = struct.unpack(self.order + "II", head)
@@ -160,7 +160,7 @@ class _Matlab5(NamedTuple):
         return np.frombuffer(element.content, self.order + _TYPES[element.kind])
 
     def _values(self, elements: Iterator[_Element], dtype: Any, flags: int) -> Any:
-        """Return numbers in the type of their class; files store them in the smallest sufficient type."""
+        """Return numbers in the type of their MATLAB class; the file may store them in a smaller type."""
         stored = self._numbers(next(elements))
         self.budget.take_bytes(stored.size * dtype.itemsize * (2 if flags & _COMPLEX else 1))
         if flags & _LOGICAL:

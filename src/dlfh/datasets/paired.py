@@ -91,8 +91,8 @@ class Paired:
 class Split:
     """Training points, queries and database of one data set.
 
-    In the paper's protocol the database is the training set, and the two are one object. A database that
-    training never saw shows how well new items are found.
+    In the paper's protocol, the database is the training set, and both are the same object. A separate database
+    measures how well new items are found.
 
     Attributes
     ----------
@@ -100,10 +100,10 @@ class Split:
         Title of the data in tables.
     train, queries, database : Paired
     notes : tuple of str
-        One sentence for each way in which the data differ from the published data set.
+        One sentence for each difference from the published data set.
     as_published : bool
-        Whether `load_dataset` found the published numbers of points and features. Points that it dropped on request
-        do not count as a difference.
+        Whether the file has the published numbers of points and features. Points that `load_dataset` dropped on
+        request are counted.
 
     Examples
     --------
@@ -156,7 +156,7 @@ class Split:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Split:
-        """Read a split data set from a file; see `Paired.read`. If the file stores no name, its stem is the name."""
+        """Read a split data set from a file; see `Paired.read`. The name is the file's stem if it stores none."""
         from dlfh.datasets.layout import read_contents  # which imports this module
 
         contents = read_contents(path)

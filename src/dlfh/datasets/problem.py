@@ -1,4 +1,4 @@
-"""Problems found in input, and reserved modality names; separate from `items`, which a search does not import."""
+"""Problems found in input, and reserved modality names; separate from `items`, which searches do not import."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Problem:
 
 
 def check_skipped(n_skipped: int, n_all: int, max_skipped: float, called: str, example: object) -> None:
-    """Raise InputError if too large a share of the input was skipped, because the source may be wrong."""
+    """Raise InputError if more than ``max_skipped`` of the input was skipped, because the source may be wrong."""
     if n_skipped > max_skipped * n_all:
         raise InputError(
             f"{n_skipped:,} of the {n_all:,} {called} cannot be read ({example}), and at most {max_skipped:.0%} may be "

@@ -1,6 +1,6 @@
 """Reading items from a folder of images, a table, or files of vectors.
 
-A defect of a single item (a malformed row, an empty text, a missing image) does not stop the reading: it is recorded in
+A defective item (a malformed row, an empty text, a missing image) does not stop the reading: the defect is recorded in
 `Items.problems`, and the item keeps its other modalities.
 """
 
@@ -31,7 +31,7 @@ from dlfh.errors import InputError, prefixed
 #: Suffixes that distinguish a file of arrays from the name of a column or variable.
 _ARRAY_SUFFIXES = (".h5", ".hdf5", ".mat", ".npy", ".npz", ".safetensors")
 
-#: A JSON number short enough to lose no digit: 007 is a name, and so is a bar code.
+#: Cells that become JSON numbers, without losing a digit: "007" and bar codes remain text.
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,11})(\.[0-9]{1,6})?")
 
 
@@ -54,8 +54,8 @@ def read_items(
     Parameters
     ----------
     source : path or table, optional
-        A folder of images; a table; or a file of arrays (``.npz``, ``.npy``, ``.mat``), or a folder of them, in which
-        ``vectors`` and ``labels`` name variables. They are not needed for the names that `load_dataset` knows.
+        A folder of images; a table; or a file or folder of arrays (``.npz``, ``.npy``, ``.mat``), with variables named
+        by ``vectors`` and ``labels``, which may be omitted if the variables have the names that `load_dataset` expects.
     table : path or table, optional
         A file (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``, ``.arrow``, ``.feather``, ``.xlsx``) or a table in memory
         (pandas, Polars, Arrow) with the columns that the following parameters name. Image paths are relative to the
@@ -65,7 +65,7 @@ def read_items(
     id : str, optional
         Column or variable of ids. By default the path of the first image, or the row number.
     image, text : str or dict of str to str, optional
-        Column of image paths, and column of texts. For several columns, a dict from modality to column.
+        Column of image paths, or of texts. For several columns, a dict from modality to column.
     vectors : dict of str to str, optional
         For each modality, a variable in ``source``, a file of vectors, ``FILE:VARIABLE``, or a column of lists.
     labels : str, optional
@@ -75,10 +75,10 @@ def read_items(
     encoding : str
         Encoding of a table that is a text file.
     max_skipped : float
-        Largest share of the items, and of the images, that may be skipped because they cannot be found or read. If
-        more are, here or when the items are encoded, InputError is raised, because the source may be wrong.
+        Maximum share of the items, and of the images, that may be skipped because they cannot be found or read. If more
+        are skipped, here or when the items are encoded, InputError is raised, because the source may be wrong.
     part : {"train", "queries"}, optional
-        The part to read of a data set with names that `load_dataset` knows, if it is split; by default all points.
+        Part to read of a split data set with the names that `load_dataset` expects; by default all points.
 
     Returns
     -------
@@ -247,7 +247,7 @@ def _vectors(table: Table, spec: str, name: str) -> Features:
             return check_features(np.array(table.column(spec), np.float32), name)
         except (TypeError, ValueError):
             raise InputError(f"column {spec!r} of {table.path} must hold lists of numbers of equal length") from None
-    matrix = check_features(find_array({}, spec), name)  # a separate file, with one row for each row of the table
+    matrix = check_features(find_array({}, spec), name)  # a separate file, with as many rows as the table
     if matrix.shape[0] != table.n_all:
         raise InputError(f"{spec} has {matrix.shape[0]} rows but {table.path} has {table.n_all}")
     return matrix[np.array(table.numbers, np.int64)]
@@ -272,14 +272,14 @@ def _label_lists(labels: Any, name: str, label_names: Sequence[str] | None = Non
     if getattr(labels, "ndim", 1) == 2 and labels.shape[1] == 1:  # a MATLAB vector of class ids
         labels = np.ravel(labels)
     sets = LabelSets.from_labels(labels, name=f"labels {name!r}", allow_empty=True)
-    numbers = label_names or range(sets.n_labels)  # of the columns of an indicator matrix
+    numbers = label_names or range(sets.n_labels)  # column numbers of an indicator matrix
     names = [str(label) for label in (numbers if sets.names is None else sets.names)]
     lists = [[names[label] for label in sets.labels_of(number)] for number in range(sets.n_sets)]
     return [list(lists[group]) for group in sets.set_of_point]
 
 
 def _further_columns(table: Table, used: set[str | None]) -> Iterator[dict[str, Any]]:
-    """Yield the cells of each row in the columns that are not used otherwise; numbers in text files become numbers."""
+    """Yield, for each row, the cells of the columns not in ``used``; in text files, numeric strings become numbers."""
     others = [(place, name) for place, name in enumerate(table.columns) if name and name not in used]
     numeric = set()
     for place, _ in [] if table.typed else others:
@@ -295,7 +295,7 @@ def _further_columns(table: Table, used: set[str | None]) -> Iterator[dict[str, 
 
 
 def _to_json(value: Any) -> Any:
-    """Return a cell as a JSON scalar; None if it is empty or not displayable."""
+    """Return a cell as a JSON scalar; None if it is empty or cannot be displayed."""
     if isinstance(value, float):
         return value if np.isfinite(value) else None
     if isinstance(value, (bytes, list, dict)) or value == "":

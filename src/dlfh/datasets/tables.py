@@ -1,4 +1,4 @@
-"""Tables of items, from files or in memory; a malformed row is skipped and reported, not an error."""
+"""Tables of items, from files or in memory; malformed rows are skipped and reported."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from dlfh.errors import InputError
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".xlsx", *ARROW_SUFFIXES)
 
-#: Delimiters of text files, in order of preference if the header contains several equally often.
+#: Delimiters of text files; of the ones that are equally frequent in the header, the first in this list is chosen.
 _DELIMITERS = ",;\t|"
 
 #: Maximum length of a cell; a quote that is never closed turns the rest of a file into one cell.
 _LONGEST_CELL = 1 << 20
 
-#: Approximate memory in bytes of a row, of a cell and of another Python object, without their contents.
+#: Approximate memory in bytes of a row, a cell and any other Python object, without the contents.
 _ROW_BYTES, _CELL_BYTES, _OBJECT_BYTES = 400, 60, 64
 
 
@@ -37,13 +37,13 @@ _ROW_BYTES, _CELL_BYTES, _OBJECT_BYTES = 400, 60, 64
 class Table:
     """Named columns of cells."""
 
-    path: Path  # of a table in memory, its name in messages
+    path: Path  # for a table in memory, its name in messages
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
     places: list[str]  # position of each row in the input, for messages
-    numbers: list[int]  # of each row among all rows, skipped ones included
+    numbers: list[int]  # number of each row among all rows, including skipped rows
     problems: list[Problem]  # rows that were skipped
-    typed: bool = True  # whether cells have types; those of a text file are all strings
+    typed: bool = True  # whether cells have types; in a text file, all cells are strings
 
     @property
     def n_all(self) -> int:
@@ -107,7 +107,7 @@ def _from_columns(file: Path, names: Sequence[str], columns: list[list[Any]]) ->
 def _table(
     file: Path, names: Iterable[str], rows: Iterable[tuple[str, Sequence[Any] | str]], typed: bool = True
 ) -> Table:
-    """Collect rows, given by position and cells; a string in place of the cells is the reason why a row is skipped."""
+    """Collect rows, given as position and cells; a string instead of the cells is the reason to skip the row."""
     table = Table(file, tuple(names), [], [], [], [], typed)
     for number, (position, cells) in enumerate(rows):
         place = f"{file.name}, {position}"
@@ -145,7 +145,7 @@ def _text_rows(file: Path, encoding: str, budget: Budget) -> Iterator[tuple[str,
 
 @functools.cache
 def _csv_module() -> Any:
-    """Return a separate instance of Python's ``_csv``, because its limit on cells applies to the whole process."""
+    """Return a separate instance of Python's ``_csv``, because its limit on cell size is a global setting."""
     spec = importlib.util.find_spec("_csv")
     assert spec is not None
     assert spec.loader is not None

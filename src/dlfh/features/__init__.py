@@ -1,6 +1,6 @@
-"""Featurisers: raw texts and images to vectors.
+"""Featurisers, which convert raw texts and images to vectors.
 
-To add one, write its file and register it below, by its class name and by its kind in saved models.
+To add one, write its module and register it below, by its class name and by its kind in saved models.
 """
 
 from __future__ import annotations

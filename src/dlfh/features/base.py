@@ -1,7 +1,7 @@
-"""The interface of all featurisers, and the one that passes vectors through.
+"""Base class of all featurisers, and `Vectors`, which passes vectors through.
 
 A featuriser belongs to one modality. It is fitted to the training items, converts items to vectors, and is saved as
-JSON and arrays, so that a saved model encodes raw strings and image files.
+JSON and arrays, so that a saved model can encode raw strings and image files.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class PartialFeatures(NamedTuple):
 
     features: Features
     rows: Integers  # positions of the readable items among all items, ascending
-    problems: dict[int, str]  # by position, the reason why another item could not be read
-    contents: Mapping[int, str] = MappingProxyType({})  # by position, the hash of each image file, decodable or not
+    problems: dict[int, str]  # reasons why the other items could not be read, by position
+    contents: Mapping[int, str] = MappingProxyType({})  # hash of each image file, decodable or not, by position
 
 
 class Featurizer(Registered, Parameterized, ABC):
@@ -86,7 +86,7 @@ class Featurizer(Registered, Parameterized, ABC):
         return self._transform(self._collect(items), strict=True).features
 
     def transform_readable(self, items: Any) -> PartialFeatures:
-        """Return the vectors of the readable items, and the reason for each other item."""
+        """Return the vectors of the readable items, and the reasons why other items are unreadable."""
         self._check_fitted()
         return self._transform(self._collect(items), strict=False)
 
@@ -96,7 +96,7 @@ class Featurizer(Registered, Parameterized, ABC):
         return self._fit_transform(self._collect(items), strict=True).features
 
     def fit_transform_readable(self, items: Any) -> PartialFeatures:
-        """Fit to the readable items and return their vectors, and the reason for each other item."""
+        """Fit to the readable items; return their vectors, and the reasons why other items are unreadable."""
         self.check_parameters()
         return self._fit_transform(self._collect(items), strict=False)
 
@@ -187,7 +187,7 @@ class Vectors(Featurizer):
     Attributes
     ----------
     n_features_ : int
-        Length of the vectors, which all later vectors must have.
+        Length of the vectors; all later vectors must have the same length.
 
     Examples
     --------
@@ -220,9 +220,9 @@ class Vectors(Featurizer):
 
 
 def new_hash(content: bytes = b"") -> hashlib.blake2b:
-    """Return the hash object that identifies contents.
+    """Return a hash object for file contents.
 
-    A file may be replaced at any time, so the hash of an image file is that of the bytes that are decoded.
+    A file may be replaced at any time, so image files are identified by a hash of the bytes that were decoded.
     """
     return hashlib.blake2b(content, digest_size=16)
 
@@ -230,7 +230,7 @@ def new_hash(content: bytes = b"") -> hashlib.blake2b:
 def read_each(
     items: Any, read: Callable[[Any, int], Any], strict: bool, first: int = 0
 ) -> tuple[list[Any], list[int], dict[int, str]]:
-    """Call ``read(item, position)`` for each item; return its values, their positions, and errors by position.
+    """Call ``read(item, position)`` for each item; return the results, their positions, and errors by position.
 
     ``first`` is the position of the first item. If ``strict``, the first error is raised.
     """

@@ -1,7 +1,7 @@
-"""A cache of image features by file content, so that a rebuild computes nothing twice.
+"""A cache of image features, keyed by file content, so that a rebuild does not compute them again.
 
-The command line always uses the cache; in Python it is active inside `cached`. Nothing depends on it: entries that are
-missing or damaged are computed again.
+The command line always uses the cache; in Python it is active inside `cached`. Results do not depend on it: missing or
+damaged entries are computed again.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from dlfh._version import __version__
 from dlfh.errors import InputError
 from dlfh.features.base import Featurizer, PartialFeatures, new_hash
 
-_MIN_IMAGES = 8  # smaller batches bypass the cache: query images are single and rarely repeat
-_BLOCK = 2048  # images after which new features are stored, so that an interrupted build resumes there
+_MIN_IMAGES = 8  # smaller batches bypass the cache: query images come one by one and rarely repeat
+_BLOCK = 2048  # images per stored block: an interrupted build resumes after the last block
 _KEYS_AT_ONCE = 500  # keys per database query
 
 #: Parameters that do not affect the features.
@@ -66,7 +66,7 @@ def with_cache(
     compute: Callable[[Sequence[Any]], PartialFeatures],
     fitted: str | None = None,
 ) -> PartialFeatures:
-    """Return the features of images, from the cache if all are files; ``fitted`` is a hash of a network's weights."""
+    """Return features of images, cached if all are files; ``fitted`` is a hash of the network's weights, if any."""
     cache = _current.get()
     if cache is None or len(items) < _MIN_IMAGES or not all(isinstance(item, (str, os.PathLike)) for item in items):
         return compute(items)
@@ -90,7 +90,7 @@ def with_cache(
         features[computed] = new.features
         done += computed
         problems |= {rows[place]: reason for place, reason in new.problems.items()}
-        # The hash of what was decoded: the file may have been replaced since it was looked up.
+        # Use the hash of the decoded bytes: the file may have been replaced after the lookup.
         contents |= {rows[place]: content for place, content in new.contents.items()}
         cache.put([(_key(identity, contents[row]), features[row]) for row in computed if row in contents])
     places = np.array(sorted(done), np.int64)
@@ -110,7 +110,7 @@ def _key(identity: bytes, content: str) -> bytes:
 
 
 def _identity(featurizer: Featurizer, fitted: str | None) -> bytes:
-    """Return a hash of everything besides the image that determines its features: the featuriser and the code."""
+    """Return a hash of everything else that determines the features of an image: the featuriser and the code."""
     import PIL
 
     chosen = featurizer.get_params(deep=False)
@@ -155,7 +155,7 @@ class FeatureCache:
         self.file = folder / "features.sqlite3"
 
     def get(self, keys: Sequence[bytes], n_features: int) -> dict[bytes, Singles]:
-        """Return the vectors that are stored for some keys."""
+        """Return the stored vectors, by key; keys without an entry are omitted."""
         found: dict[bytes, Singles] = {}
 
         def look_up(database: sqlite3.Connection) -> None:

@@ -1,8 +1,8 @@
 """Image descriptors: histograms of oriented gradients, thumbnails, and both combined with GIST.
 
 HOG (Dalal and Triggs, 2005) is finer than GIST: 8 x 8 cells instead of 4 x 4 blocks, and edges instead of textures.
-Each cell is normalised by the contrast of its neighbourhoods and averaged over them, as in the variant of Felzenszwalb
-and others (2010), which has a quarter of the numbers.
+Each cell is normalised by the contrast of each of its neighbourhoods, and the results are averaged, as in the variant
+of Felzenszwalb and others (2010), which is a quarter as long.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """GIST: the layout of an image in 512 numbers (Oliva and Torralba, 2001).
 
 Local contrast is normalised, the image is filtered at 4 scales and 8 orientations, and the magnitude of each response
-is averaged over a 4 x 4 grid. Implemented here because no maintained package exists; the constants are those of the
-authors.
+is averaged over a 4 x 4 grid. Implemented here because no maintained package exists, with the authors' constants.
 
-Only the *magnitude* of a response is used, and shifting a spectrum does not change it. Each filter passes a small patch
-of the spectrum, so only that patch is transformed back, on a coarser grid. The averages differ from those of full
-transforms by about 0.3 % on photographs and 1 % on line art.
+Only the *magnitude* of a response is used, which shifting the spectrum does not change. Each filter passes a small
+patch of the spectrum, so only that patch is transformed back, on a coarser grid. This changes the averages by about
+0.3 % on photographs and 1 % on line art.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ N_SCALES, N_ORIENTATIONS, N_BLOCKS = 4, 8, 4
 #: Centre frequencies of the scales, in cycles per pixel.
 FREQUENCIES = tuple(0.3 / 1.85**scale for scale in range(N_SCALES))
 
-#: Grid of the responses at each scale, as a share of the padded image: wide enough for the patch of the spectrum that
-#: the filters pass, and fine enough for averages over blocks.
+#: Side of the response grid at each scale, as a share of the padded image: large enough for the patch of the spectrum
+#: that the filters pass, and for averages over blocks.
 _GRIDS = (3 / 4, 1 / 2, 1 / 4, 3 / 16)
 
 #: Cut-off of the contrast normalisation in cycles per image, and the contrast that is added to avoid amplifying noise.
@@ -43,7 +42,7 @@ class Gist(ImageFeaturizer):
     ----------
     size : int, default 128
         Side in pixels to which images are stretched, a multiple of 64. At 128, a block of the grid covers one and a
-        half waves of the coarsest filter; 256 takes four times as long.
+        half wavelengths of the coarsest filter; 256 takes four times as long.
     n_jobs : int, optional
         Number of threads; all cores by default.
     verbose : bool, default False
@@ -125,7 +124,7 @@ def _low_pass(n: int) -> Singles:
 
 @functools.cache
 def _patch(n: int, scale: int, orientation: int) -> tuple[Integers, npt.NDArray[np.complex64], int]:
-    """Return the part of the spectrum that a filter passes: places in the flat spectrum, weights, and side."""
+    """Return the patch of the spectrum that a filter passes: indices in the flat spectrum, weights, and side."""
     side = round(n * _GRIDS[scale])
     angle = np.pi / N_ORIENTATIONS * orientation
     centre = n * FREQUENCIES[scale] * np.array([np.sin(angle), np.cos(angle)])
@@ -141,7 +140,7 @@ def _patch(n: int, scale: int, orientation: int) -> tuple[Integers, npt.NDArray[
 
 
 def gabor(down: Floats, right: Floats, scale: int, orientation: int) -> Floats:
-    """Return a filter's response to waves, given by their vertical and horizontal cycles per pixel."""
+    """Return a filter's response to waves with the given vertical and horizontal frequencies, in cycles per pixel."""
     radius = np.hypot(down, right) / FREQUENCIES[scale]
     angle = np.arctan2(down, right) - np.pi / N_ORIENTATIONS * orientation
     angle = (angle + np.pi) % (2 * np.pi) - np.pi

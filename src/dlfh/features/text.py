@@ -1,11 +1,11 @@
 """Bags of words, for texts in any script.
 
 Words are runs of letters, digits and combining marks. A run in a script without spaces (Chinese, Japanese, Thai, ...)
-is split into its characters and pairs of characters, because it is usually a whole clause. Character n-grams can be
-counted besides words, or instead of them: they relate unseen words to those in the training texts.
+is usually a whole clause, so it is split into single characters and pairs of characters. Character n-grams, in addition
+to words or instead of them, relate unseen words to words in the training texts.
 
-scikit-learn's analyser splits Hindi and Tamil words at their vowels and does not split Chinese clauses at all, so this
-module has its own.
+scikit-learn's analyser is unsuitable: it splits Hindi and Tamil words at their vowels, and does not split Chinese
+clauses at all.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _UNSPACED = (
 #: Code points that may be combining marks; searching all of Unicode would take a third of a second.
 _MARKS = (*range(0x300, 0x1EA00), *range(0xE0100, 0xE01F0))
 
-#: Texts below this character contain neither marks nor unspaced scripts: a simpler pattern finds the same words.
+#: Texts with only smaller characters have no marks or unspaced scripts: a simpler pattern finds the same words.
 _FIRST_MARK = chr(_MARKS[0])
 _PLAIN_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
@@ -172,7 +172,7 @@ class BagOfWords(Featurizer):
             raise InputError(f"the {len(texts)} texts contain no words")
         terms = sorted(n_texts)
         frequencies = np.array([n_texts[term] for term in terms])
-        order = np.argsort(-frequencies, kind="stable")  # of equally frequent terms, the first
+        order = np.argsort(-frequencies, kind="stable")  # stable: of equally frequent terms, keep the first
         kept = np.sort(order[frequencies[order] >= self.min_df][: self.max_features])
         if not len(kept):
             raise InputError(f"no word occurs in at least min_df={self.min_df} of the {len(texts)} texts")
@@ -249,7 +249,7 @@ class BagOfWords(Featurizer):
 
 
 def check_text(item: Any, position: int) -> str:
-    """Return an item that is a string of allowed length."""
+    """Check that an item is a string of allowed length, and return it."""
     if not isinstance(item, str):
         raise InputError(f"text {position} must be a string, got {type(item).__name__}")
     check_limit("DLFH_MAX_CHARACTERS", len(item), f"text {position} has {len(item):,} characters")
@@ -292,7 +292,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _ngrams(words: Iterable[str], low: int, high: int) -> Iterator[str]:
-    """Yield word n-grams, each after its last word."""
+    """Yield word n-grams, in the order of their last words."""
     if high == 1:
         yield from words
         return

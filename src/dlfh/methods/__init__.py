@@ -1,6 +1,6 @@
 """Cross-modal hashing methods, one module each, over a common base class.
 
-To add a method, write its module and name it in `catalogue`; docs/own-methods.md shows how to use one of your own.
+To add a method, write its module and name it in `catalogue`. To use your own method, see docs/own-methods.md.
 """
 
 from __future__ import annotations

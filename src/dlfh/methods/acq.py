@@ -32,12 +32,12 @@ class ACQ(Method):
     n_bits, n_jobs, verbose : as for `DLFH`
     coupling : float, default 1
         Weight of the other modality's codes, from 0 to 1. With 1 the training codes Bx and By are equal (hashed codes,
-        computed from one modality, still differ). With 0 the rotations are independent, and alignment is lost.
+        computed from one modality, still differ). With 0 the rotations are independent, and codes are not aligned.
     ridge : float, default 1e-4
         Added to the variances in CCA.
     max_iter : int, default 50
     random_state : int, numpy Generator or None
-        Seed of the initial rotation, which both modalities share: different ones would undo the alignment by CCA.
+        Seed of the initial rotation. Both modalities share it, because different rotations would undo CCA's alignment.
 
     Attributes
     ----------

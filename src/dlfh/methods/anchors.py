@@ -15,7 +15,7 @@ from dlfh.hashing.kernel import KernelHash
 #: Points per block.
 _ROWS = 4096
 
-#: Bytes of kernel values kept in memory per modality; the others are computed again in each pass.
+#: Maximum bytes of kernel values kept in memory per modality; further values are computed again in each pass.
 _MEMORY = 2 << 30
 
 

@@ -1,4 +1,4 @@
-"""The interface of every method: named modalities in, packed codes out, model files."""
+"""Base class of all methods: learns packed codes from named modalities, encodes new points, and saves models."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         The names of the modalities, in the order of the dict given to `fit`.
     codes_ : dict of str to ndarray of uint8 (n, ceil(n_bits / 8))
         Codes of the training points, packed as by `numpy.packbits`: learned codes, or hashed codes for methods that
-        learn none (``info.protocols``). For data in blocks they may be blocks or Dask arrays, evaluated when read.
+        learn none (``info.protocols``). For data in blocks they may be blocks or Dask arrays, evaluated lazily.
     hash_functions_ : dict of str to HashFunction
     n_features_ : dict of str to int
     fit_seconds_ : float
@@ -86,10 +86,10 @@ class CrossModalHasher(Registered, Parameterized, ABC):
 
     #: Whether the blocks of all modalities are read together, so that they must be split at the same rows.
     _reads_together: ClassVar[bool] = True
-    #: Calibrates the label probabilities of a fitted model; None if it has none, or has them already.
+    #: Function that calibrates the label probabilities; None if there are none, or if they are calibrated.
     _pending_labels: PendingLabels | None = None
 
-    #: Further fitted attributes that are saved, all of them arrays.
+    #: Names of further fitted arrays to save.
     _saved_arrays: ClassVar[tuple[str, ...]] = ()
 
     @cached_property
@@ -108,9 +108,9 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         Parameters
         ----------
         modalities : dict of str to array-like or sparse matrix
-            Features of each modality, shape (n, features of that modality). Row i of each describes point i. Numbers of
-            any type; arrays of float32 or float64 are not copied. Methods with ``info.takes_blocks`` also accept the
-            result of `dlfh.blocks.open_blocks`, large memory-mapped arrays and Dask arrays.
+            Features of each modality, shape (n, features of that modality), of any numeric type. Row i of each
+            describes point i. Arrays of float32 or float64 are not copied. Methods with ``info.takes_blocks`` also
+            accept the result of `dlfh.blocks.open_blocks`, large memory-mapped arrays and Dask arrays.
         labels : array-like or sparse matrix
             An indicator matrix of 0 and 1 (n rows); or a class id per point; or a list of labels per point. Points are
             similar if they share a label; a point without labels is similar to none. Unsupervised methods ignore them.
@@ -133,9 +133,9 @@ class CrossModalHasher(Registered, Parameterized, ABC):
 
     @contextmanager
     def _fitting(self, modalities: Any) -> Iterator[dict[str, Any]]:
-        """Check parameters and modalities, yield the features, and set what every fitted model has.
+        """Check parameters and modalities, yield the features, and set the attributes that all fitted models have.
 
-        Methods that take blocks get Blocks, a single one for data in memory, and the others arrays.
+        Methods that take blocks get `Blocks`, with a single block for data in memory; other methods get arrays.
         """
         self.check_parameters()
         resolve_n_jobs(self.n_jobs)
@@ -156,7 +156,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
 
     @contextmanager
     def _fitting_more(self, modalities: Any) -> Iterator[dict[str, Features]]:
-        """Do the same for points that are added to a fitted model; features are arrays."""
+        """Check points to be added to a fitted model, yield their features as arrays, and update the fitting time."""
         self.check_parameters()
         self._check_consistency()
         resolve_n_jobs(self.n_jobs)
@@ -192,7 +192,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
 
     def _unit_label_rows(self, labels: Any, features: dict[str, Blocks]) -> Blocks:
         """Return the points' labels as sparse rows of length 1, in the same blocks as the features."""
-        from dlfh.methods.block_labels import BlockLabels  # here, because searching reads no labels
+        from dlfh.methods.block_labels import BlockLabels  # imported here, because searches read no labels
 
         self._check_labels_given(labels)
         return BlockLabels(labels, features).unit_rows(next(iter(features.values())))
@@ -202,17 +202,17 @@ class CrossModalHasher(Registered, Parameterized, ABC):
             raise InputError(f"{type(self).__name__} learns from labels: pass labels to fit")
 
     def _label_rows(self, labels: Any, features: dict[str, Any]) -> sp.csr_array:
-        """Return the points' labels in any form as a sparse matrix of 0.0 and 1.0, a row per point."""
+        """Return the points' labels, given in any form, as a sparse indicator matrix of floats."""
         sets = self._read_labels(labels, features)
         return sp.csr_array(sets.rows()[sets.set_of_point])
 
     def _learn_functions(self, features: dict[str, Any], values: Any, learner: HashLearner | None = None) -> None:
         """Set ``codes_`` to the signs of values (n, n_bits), and fit the hash functions that predict them.
 
-        values: An array for all modalities, or a dict with an array for each.
+        values: One array for all modalities, or a dict with an array for each.
         learner: By default `dlfh.hashing.LinearRidge`.
         """
-        from dlfh.hashing.linear import LinearRidge  # here, because searching needs no learner
+        from dlfh.hashing.linear import LinearRidge  # imported here, because searches need no learner
 
         seed = int(check_random_state(getattr(self, "random_state", None)).integers(2**63))
         self.codes_ = {name: pack(values[name] if isinstance(values, Mapping) else values) for name in features}
@@ -265,9 +265,9 @@ class CrossModalHasher(Registered, Parameterized, ABC):
             return hash_blocks(function, blocks, modality, self.n_jobs, real=real).result()
 
     def label_probabilities(self, modalities: Mapping[str, Any]) -> Singles:
-        """Return the probability of each label for points, from one modality or several together.
+        """Return the probability of each label for each point, from one or more modalities.
 
-        The probabilities are calibrated: of the labels with a probability of 0.8, about 80 % are right.
+        The probabilities are calibrated: of the labels with a probability of 0.8, about 80 % are correct.
 
         Parameters
         ----------
@@ -306,7 +306,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         return tuple(range(model.n_labels)) if model.names is None else model.names
 
     def quantize_probabilities(self, probabilities: npt.ArrayLike) -> Codes:
-        """Return label probabilities of database items in as many bytes as their codes, for `score_tables`.
+        """Compress label probabilities of database items to the size of their codes, for ranking by `score_tables`.
 
         Parameters
         ----------
@@ -320,7 +320,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         return self._labels_known().encode(self._check_probabilities(probabilities))
 
     def score_tables(self, probabilities: npt.ArrayLike, match: Literal["any", "all"] = "any") -> Singles:
-        """Return tables by which `dlfh.metrics` and `Index` rank items by their label probabilities.
+        """Return lookup tables for queries, with which `dlfh.metrics` and `Index` rank items by label probabilities.
 
         Parameters
         ----------
@@ -359,10 +359,10 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         queries: str | Sequence[str],
         items: str | Sequence[str],
     ) -> Floats:
-        """Return the probability that items are what queries ask for, from their scores by `score_tables`.
+        """Return the probability that each item matches the query, from its score by `score_tables`.
 
-        Calibrated on pairs of left-out training points: of the items shown with 0.8, about 80 % share a label with the
-        query, or have every label of it. It increases with the score.
+        Calibrated on pairs of held-out training points: of the items with a probability of 0.8, about 80 % share a
+        label with the query, or have all its labels. The probability increases with the score.
 
         Parameters
         ----------
@@ -373,7 +373,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         match : {"any", "all"}
             As given to `score_tables`.
         queries, items : str or sequence of str
-            The modalities that the label probabilities of queries and of items come from; () if labels are known.
+            The modalities from which label probabilities of queries and items were computed; () if labels are known.
 
         Returns
         -------
@@ -404,7 +404,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         return model.matches(numbers, values, match, asked, stored)
 
     def _source_of(self, names: str | Sequence[str]) -> tuple[str, ...]:
-        """Return modalities in the order of the model, if label probabilities may come from them together."""
+        """Return modalities in the order of the model; raise InputError if the model cannot combine them."""
         given = (names,) if isinstance(names, str) else tuple(names)
         for name in given:
             self._function_of(name)
@@ -437,20 +437,20 @@ class CrossModalHasher(Registered, Parameterized, ABC):
     def project_leave_one_out(self, modality: str, features: Any, codes: Codes) -> Singles | None:
         """Return leave-one-out projections of training points, each by a hash function fitted without that point.
 
-        A function that memorises its training points returns their learned codes; these values are as for new points.
+        A function may memorise its training points; these projections are as accurate as projections of new points.
 
         Parameters
         ----------
         modality : str
         features : array-like or sparse matrix of shape (n, features of that modality)
-            Of the training points that the function was fitted to.
+            Features of the function's training points.
         codes : ndarray of uint8 (n, ceil(n_bits / 8))
-            Their learned codes.
+            Learned codes of these points.
 
         Returns
         -------
         ndarray of float32 (n, n_bits), or None
-            As by `project`; None for functions that would have to be fitted again for each point.
+            As by `project`; None if the function would have to be fitted again for each point.
         """
         return None
 
@@ -462,7 +462,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         modality, features
             As for `project_leave_one_out`.
         labels : ndarray of float32 (n, n_labels)
-            1 for the labels that they have.
+            1 for each label that a point has, 0 otherwise.
         """
         return None
 
@@ -531,9 +531,9 @@ class CrossModalHasher(Registered, Parameterized, ABC):
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = True) -> None:
         """Save the fitted model as a folder of safetensors and JSON, atomically.
 
-        A ``random_state`` that is a generator is saved as None. Any other parameter that a file cannot hold raises
-        InputError before anything is written. An existing model is replaced, or raises ModelError with
-        ``overwrite=False``; a folder with other contents is never replaced.
+        A ``random_state`` that is a generator is saved as None. Any other parameter that cannot be stored raises
+        InputError before anything is written. An existing model is replaced or, with ``overwrite=False``, raises
+        ModelError. A folder with other contents is never replaced.
         """
         write_model(folder, *self._to_parts(), overwrite=overwrite)
 
@@ -585,7 +585,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
             self.label_model_ = LabelModel.from_parts(about, parts, self.n_features_, self.n_bits)
 
     def _fits(self, name: str, array: Array) -> bool:
-        """Return whether a saved array is valid; hash functions and numbers of features are restored before."""
+        """Return whether a saved array is valid; ``hash_functions_`` and ``n_features_`` are already restored."""
         return array.ndim in (1, 2)  # by iteration, or by iteration and bit
 
     def _check_consistency(self) -> None:
@@ -598,7 +598,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
 
 
 def hasher_from_parts(config: dict[str, Any], arrays: dict[str, Array]) -> CrossModalHasher:
-    """Return a fitted model; invalid parts raise ModelError, or what reading a value of a wrong type raises."""
+    """Restore a fitted model; invalid parts raise ModelError, or any exception if a value has the wrong type."""
     method = CrossModalHasher._registry.find(config.get("method"))
     model = method(**parameters_from_json(config["parameters"], HashLearner._registry))
     model.check_parameters()

@@ -23,8 +23,8 @@ from dlfh.methods.parameter_types import NonNegative, Positive, PositiveInt
 class BATCH(Method):
     """Scalable asymmetric discrete cross-modal hashing (Wang, Luo, Nie, Song, Zhang and Xu, TKDE 2020).
 
-    Learns codes B (n x c), shared by all modalities, and real-valued counterparts V from the labels L, from the
-    similarities S = G G', where G are the labels with rows of length 1, and from kernel features X_m. It minimises
+    Learns codes B (n x c), shared by all modalities, and real-valued counterparts V from the labels L, the kernel
+    features X_m and the similarities S = G G', where G is L with rows scaled to length 1. It minimises
 
         ``|c S - B V'|^2 + omega |B - V|^2 + feature_weight sum_m |X_m - V U_m|^2 + label_weight |L - V U|^2
         + delta (feature_weight sum_m |U_m|^2 + label_weight |U|^2)``,  ``V'V = n I, V'1 = 0``,
@@ -47,11 +47,11 @@ class BATCH(Method):
         Number of rounds.
     init : {"random", "labels"}, default "random"
         Start from one random code per point, like the authors, or per distinct label set. With "labels" and
-        ``feature_weight=0`` points with equal labels stay together, and the cost depends on the number of label sets.
+        ``feature_weight=0``, points with equal labels keep equal codes, and the cost grows with the number of sets.
     n_anchors : int, default 500
-        Number of training points at which the first modality's kernel features are computed, or all if fewer.
+        Number of kernel anchors of the first modality, which are random training points; all points if fewer.
     n_other_anchors : int, default 1000
-        The same for each other modality. (The authors: 500 for images, 1,000 for texts.)
+        Number of anchors of each other modality. (The authors: 500 for images, 1,000 for texts.)
     ridge : float, default 0.01
         Ridge of the hash functions, the authors' xi.
     fit_intercept : bool, default False
@@ -60,15 +60,14 @@ class BATCH(Method):
     Attributes
     ----------
     objective_ : ndarray of float64 (max_iter,)
-        Objective after each round. Only the first round starts from a V that violates the constraints.
+        Objective after each round. The initial V may violate the constraints.
 
     Notes
     -----
-    Defaults are those of the authors' code, which is for two modalities; any number is possible here. Their code
-    computes V from eigenvectors of a matrix of squares with an absolute cut-off, which leaves V correlated (columns off
-    by .6 of their length on Wiki, 64 bits), and fills missing directions with columns that violate the constraints.
-    Here V comes from the SVD of the points' rows, and the constraints hold to rounding. If every point has one label,
-    codes become constant within a class.
+    Defaults follow the authors' code, which supports two modalities only. Their code computes V from eigenvectors of a
+    Gram matrix with an absolute cut-off, which leaves columns correlated (they deviate by .6 of their length on Wiki,
+    64 bits), and fills missing directions with columns that violate the constraints. Here V comes from an SVD, and the
+    constraints hold up to rounding. If every point has one label, all points of a class get the same code.
     """
 
     kind = "BATCH"
@@ -127,7 +126,7 @@ class BATCH(Method):
 
 
 class SharedCodes:
-    """B and V of rows that stand for points (or label sets, without views), and BATCH's updates.
+    """B and V, with one row per point (or per label set, if there are no views), and BATCH's updates.
 
     The initial V need not satisfy the constraints.
     """
@@ -145,7 +144,7 @@ class SharedCodes:
         return [*(view.transposed_times(self.V).T for view in self.views), self._sums(self.L, self.V).T]
 
     def update(self, rng: np.random.Generator | None) -> None:
-        """Update U, V and B; ``rng`` draws directions that V lacks."""
+        """Update U, V and B; ``rng`` draws missing directions of V."""
         c, omega = self.B.shape[1], float(self.model.omega)
         VV = self._sums(self.V, self.V)
         self.U = [solve_ridge(VV.copy(), float(self.model.delta), product) for product in self.products]

@@ -14,14 +14,14 @@ from dlfh.blocks.base import ArrayBlocks, Blocks
 from dlfh.blocks.opening import as_blocks
 from dlfh.errors import InputError
 
-#: Maximum number of a cluster's label sets that are gathered in this process: some ten megabytes.
+#: Maximum number of label sets gathered from a cluster into this process: about ten megabytes.
 MAX_SETS_HERE = 1 << 17
 
 
 class BlockLabels:
     """The labels of points whose features are in blocks.
 
-    sets: The distinct label sets, with the points if labels are in memory; None if a cluster has too many to gather.
+    sets: The distinct label sets, with ``set_of_point`` if labels are in memory; None if a cluster has too many sets.
     labels: The labels, if they are not in memory.
     """
 
@@ -49,7 +49,7 @@ class BlockLabels:
         return labels
 
     def rows(self, features: Blocks, row_of_point: Integers) -> Blocks:
-        """Return the row of each point, in the same blocks as the features: its label set, or as given in memory."""
+        """Return, in the features' blocks, ``row_of_point`` if labels are in memory, or else each point's label set."""
         assert self.sets is not None
         if self.labels is None:
             return ArrayBlocks(row_of_point, features.starts, "labels")
@@ -70,7 +70,7 @@ def _count(_: int, labels: Any) -> LabelSets | None:
 
 
 def _merge(limit: int | None, one: LabelSets | None, other: LabelSets | None) -> LabelSets | None:
-    """Return the label sets of two blocks; None if they exceed the limit, so that no task holds them all."""
+    """Merge the label sets of two blocks; return None if they exceed the limit, so that no task holds them all."""
     if one is None or other is None:
         return None
     both, _ = LabelSets.merge(one.aligned_with(other, name="one block of labels", other_name="another"))

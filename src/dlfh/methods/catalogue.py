@@ -1,4 +1,4 @@
-"""Methods by name, imported on first use (the library's, other packages', any class of a module), and their papers."""
+"""Methods by name, imported on first use (built-in, from other packages, or any "module:Class"), and citations."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from dlfh.methods.parameter_types import NonNegative, NonNegativeInt
 #: Centred features, in memory or in blocks.
 View = TypeVar("View", Centred, CentredBlocks)
 
-#: Embedded points of one modality that this process keeps, in bytes; larger ones are projected again in each step.
+#: Maximum bytes of embedded points per modality that this process keeps; otherwise they are recomputed in each step.
 _MAX_KEPT = 256 << 20
 
 
@@ -38,7 +38,7 @@ class CCAITQ(Method):
     rotation : {"both", "first"}, default "both"
         Learn R from the points of both modalities, or only of the first, as Gong's code does.
     ridge : float, default 1e-4
-        Added to the variances, in absolute terms: the scale of the features matters.
+        Added to the variances; its effect depends on the scale of the features.
     max_iter : int, default 51
         Number of rotation steps.
     random_state : int, numpy Generator or None
@@ -51,8 +51,8 @@ class CCAITQ(Method):
 
     Notes
     -----
-    The method learns from pairs and ignores labels. The original uses labels as the second view and hashes the first;
-    that the DLFH paper's baseline uses the other modality instead, with one rotation for both, is the usual reading.
+    The method learns from pairs and ignores labels. The original uses labels as the second view and hashes the first.
+    As a cross-modal baseline it is usually understood to use the other modality instead, and one rotation for both.
     CCA has at most min(dx, dy) directions; with more bits, the rotation spreads them over all bits.
 
     Data in blocks is read twice: for the sums, and for the embedded points (8 bytes per bit), which stay in the memory
@@ -90,7 +90,7 @@ class CCAITQ(Method):
 
 
 def _gather(embedded: list[Blocks]) -> list[Blocks]:
-    """Return the points to rotate as one array in memory, or as blocks that are cached if they fit."""
+    """Return the embedded points of all modalities as one array in memory, or as blocks, cached if they fit."""
     if all(E.n_blocks == 1 and E.is_local for E in embedded):
         return [ArrayBlocks(np.concatenate([np.asarray(E) for E in embedded]), None, "embedded points")]
     return [E if E.is_local and 8 * math.prod(E.shape) > _MAX_KEPT else E.cached() for E in embedded]

@@ -42,13 +42,13 @@ class CMFH(Method):
     mu : float, default 100
         Weight of the errors of the hash functions.
     gamma : float, default 0.01
-        Weight of the penalties, in absolute terms: the scale of the features matters.
+        Weight of the penalties; its effect depends on the scale of the features.
     updates : {"exact", "code", "code-as-is"}, default "exact"
         "exact": the steps above. "code": the steps of the public code, which also weights mu and gamma by a_t.
-        "code-as-is": the same with the code's operator precedence error, which divides W by mu^2. (Published:
+        "code-as-is": the same with the code's operator precedence error, which divides W by mu^2. (Published settings:
         25 iterations, ``init="uniform"``.)
     init : {"gaussian", "uniform"}, default "gaussian"
-        Distribution of the initial Y. Uniform values are positive, so the columns of Y stay similar for long.
+        Distribution of the initial Y. Uniform values are positive, so the columns of Y become distinct only slowly.
     max_iter : int, default 200
     tol : float, default 1e-6
         Stop when an iteration decreases the objective by less than this share; 0 for exactly ``max_iter`` iterations.
@@ -61,8 +61,8 @@ class CMFH(Method):
     Notes
     -----
     From the first iteration on, Y = X_1 B_1 + X_2 B_2. Every step therefore works on the Gram matrix of all features,
-    at a cost that does not depend on the number of points, and B also gives one code from both modalities to new
-    points. The method learns from pairs and ignores labels. Data in blocks is read twice: for the sums and the codes.
+    at a cost that does not depend on the number of points, and B also gives new points one code from both modalities.
+    The method learns from pairs and ignores labels. Data in blocks is read twice: for the sums and the codes.
     """
 
     kind = "CMFH"
@@ -137,7 +137,7 @@ class CMFH(Method):
 
 
 class _Factors:
-    """U, W and B of Y = X B, where X holds both modalities side by side and is known through X'X only."""
+    """U, W and B, where Y = X B and X has both modalities side by side; updates need only X'X, not X."""
 
     def __init__(self, views: list[CentredBlocks], Y: Blocks, W: list[Floats]) -> None:
         (x, y) = views
@@ -195,7 +195,7 @@ def add_errors(
 
 
 def _solve(matrix: Floats, right: Floats) -> Floats:
-    """Solve with a small positive semi-definite matrix, whose ridge may be smaller than the rounding error."""
+    """Solve a small positive semi-definite system, whose ridge may be smaller than the rounding error."""
     white = Whitening(matrix, 0.0)
     return white.directions(white.whiten(right))
 

@@ -55,10 +55,10 @@ class CMSSH(Method):
     Notes
     -----
     The authors' code was not found. The formulas follow the paper; n_pairs, variance and the share of similar pairs are
-    our choices. Either step leaves codes in plain Hamming space. The unit step equals AdaBoost's for bits with r of
-    about .76. With a smaller r it overweights the misclassified pairs: the next bit is then equal in one modality and
-    inverted in the other, and the two cancel. On Wiki the first bit has r = .2, and codes learned with unit steps are
-    near chance; hence the default. Directions repeat if the features have few of them. A bit that is no better than
+    our choices. With either step, bits have equal weight in distances. The unit step equals AdaBoost's for bits with r
+    of about .76. With a smaller r it overweights the misclassified pairs: the next bit is then equal in one modality
+    and inverted in the other, and the two cancel. On Wiki the first bit has r = .2, and codes learned with unit steps
+    are near chance; hence the default. If features have few directions, bits repeat them. A bit that is no better than
     chance is learned again from newly sampled pairs, a few times at most.
     """
 

@@ -1,4 +1,4 @@
-"""Learning DLFH's codes: parameters resolved for the data, then Algorithm 1 (sections 3.1 and 3.2 of the paper)."""
+"""Learn DLFH's codes: resolve parameters for the data, then run Algorithm 1 (sections 3.1 and 3.2 of the paper)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from dlfh.methods.block_labels import BlockLabels
     from dlfh.methods.dlfh import DLFH
 
-#: ``solver="auto"`` is the full solver up to this number of rows.
+#: Maximum number of rows for which ``solver="auto"`` is the full solver.
 FULL_SOLVER_ROWS = 2048
 
-#: Pair weights are exact factors in sums of 64-bit integers.
+#: Maximum pair weight, so that weighted sums fit into 64-bit integers.
 MAX_PAIR_WEIGHT = 1000
 
-#: Targets of hash functions and packed codes of the points, by modality, with the factorization they come from, and
-#: label-set codes, unless there are too many to keep.
+#: Targets of the hash functions, by modality; packed codes of the points, by modality; the factorization; and label-set
+#: codes, or None if there are too many to keep.
 LearnedPoints = tuple[
     dict[str, BlockTargets], dict[str, Any], Factorization | PartitionedFactorization, LabelSetCodes | None
 ]
@@ -58,7 +58,7 @@ class CodeLearning:
     def learn_points(
         self, labels: BlockLabels, features: Mapping[str, Blocks], rng: np.random.Generator, workers: Workers, bar: Bar
     ) -> LearnedPoints:
-        """Learn the codes of points in blocks: here or, with very many label sets, on the workers that hold them."""
+        """Learn the codes of points in blocks: in this process or, with very many label sets, on the workers."""
         if labels.sets is None:
             return self._learn_points_in_parts(labels, features, rng, bar)
         if labels.labels is not None and self.model.init != "labels":
@@ -90,7 +90,7 @@ class CodeLearning:
     def learn(
         self, supervision: LabelRows | ObservedPairs, rng: np.random.Generator, workers: Workers, bar: Bar
     ) -> tuple[Factorization, LabelSetCodes | None]:
-        """Learn codes in this process; return them, and the label-set codes where the rows have labels."""
+        """Learn codes in this process; return them, and the label-set codes if the rows have labels."""
         size, likelihood = self.sample_size(supervision), self.likelihood(supervision)
         start = random_start(len(supervision), self.n_codes, int(self.model.n_bits), rng)
         options = self._iterations(size, bar) | {"track_objective": self.model.track_objective}
@@ -102,7 +102,7 @@ class CodeLearning:
     def learn_in_parts(
         self, labels: Blocks, rng: np.random.Generator, bar: Bar
     ) -> tuple[PartitionedFactorization, BlockValues]:
-        """Learn the codes of more label sets than one process should hold; return them, and each block's label sets."""
+        """Learn codes on the workers, for very many label sets; return them, and the label sets of each block."""
         if self.model.solver == "full" or self.model.track_objective:
             raise InputError(
                 "there are too many distinct label sets to compare every pair: "
@@ -126,7 +126,7 @@ class CodeLearning:
 
     def sample_size(self, supervision: LabelRows | ObservedPairs) -> int | None:
         """Return the number of points sampled for each update; None for the full solver."""
-        # Observed pairs cost in proportion to their number, so the full solver is fast.
+        # The cost is proportional to the number of observed pairs, so the full solver is fast.
         small = not isinstance(supervision, LabelRows) or len(supervision) <= FULL_SOLVER_ROWS
         if self.model.solver == "full" or (self.model.solver == "auto" and small):
             return None
@@ -151,9 +151,9 @@ class CodeLearning:
             return int(self.model.sample_size)
         n_bits = int(self.model.n_bits)
         if self.model.step == "exact":
-            return min(n_points, 16 * n_bits)  # an exact step trusts its sample, which must be large enough
-        # More samples help where label sets are many. Where they are few, sampling every one of them makes the solver
-        # nearly full, and it stalls as the full solver does.
+            return min(n_points, 16 * n_bits)  # exact steps need large samples
+        # With many label sets, more samples help. With few, sampling all of them makes the solver nearly full, and it
+        # stalls like the full solver.
         return min(n_points, max(1, n_bits // 2, min(n_sets, 4 * n_bits)))
 
 
@@ -165,7 +165,7 @@ def _label_sets_of_block(n_labels: int, _: int, labels: Any) -> LabelSets:
 
 
 def check_pair_weights(pair_weights: Any) -> None:
-    """Raise InputError for pair weights that are invalid for any modalities."""
+    """Raise InputError for invalid pair weights; names are compared with the modalities later."""
     if pair_weights is None:
         return
     if not isinstance(pair_weights, Mapping):

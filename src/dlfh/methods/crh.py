@@ -31,7 +31,7 @@ class CRH(Method):
         + ridge/2 (|wx|^2 + |wy|^2)``
 
     over points x_i and y_j, and pairs n of points with weights w_n. The first two terms keep points away from the bit's
-    threshold. With ``d_n = wx'x_n - wy'y_n``, the loss l_n of a similar pair is d_n^2; that of a dissimilar pair is
+    threshold. With ``d_n = wx'x_n - wy'y_n``, the loss l_n of a similar pair is d_n^2. A dissimilar pair has the loss
     tau(d_n), which decreases from its maximum at 0 to zero at the margin m:
 
         ``tau(d) = a t^2/2 - d^2/2`` for ``|d| <= t = m/a``,   ``(m - |d|)^2 / (2 (a - 1))`` up to m,   0 beyond.
@@ -39,7 +39,7 @@ class CRH(Method):
     Every term is a difference of convex functions: ``[1 - |z|]+ = max(1, |z|) - |z|`` and ``tau = tau1 - tau2`` with
     ``tau2 = d^2/2 - a t^2/2``. A round of the concave-convex procedure replaces the subtracted functions by their
     tangents and minimises the convex remainder, alternately for wx and wy, so the objective never increases. Between
-    bits the pairs are boosted: weights of correctly classified pairs are multiplied by e / (1 - e), e the bit's error.
+    bits the pairs are boosted: weights of correctly classified pairs are multiplied by e / (1 - e) for an error e.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ class CRH(Method):
     n_pairs : int, default 20000
         Number of sampled pairs, half of them similar.
     n_restarts : int, default 2
-        Starting points per bit; the one that reaches the lowest objective is used. The first is the singular pair of
-        directions in which similar pairs agree and dissimilar pairs differ, the others are random.
+        Starting points per bit; the one that reaches the lowest objective is used. The first is the pair of leading
+        singular vectors, along which similar pairs agree and dissimilar pairs differ; the others are random.
     max_iter : int, default 10
         Maximum number of rounds per starting point.
     tol : float, default 1e-3
@@ -72,10 +72,10 @@ class CRH(Method):
     Notes
     -----
     The authors' code was not found; the formulas follow the paper, and the default constants are unverified. Three
-    choices are ours. The first two terms use the points of the sampled pairs. L-BFGS, in coordinates with the curvature
-    of the pairs, replaces random subgradient steps, so that only the pairs and the starting points are random. Rounds
-    end by the change of the weights: if similar pairs agree little, the weights, and with them all changes of the
-    objective, are small relative to its value. A bit at chance is learned again from new pairs, a few times at most.
+    choices are ours. The first two terms use the points of the sampled pairs. L-BFGS, preconditioned by the curvature
+    of the pairs, replaces random subgradient steps, so that only the pairs and the starting points are random. The
+    stopping criterion is the change of the weights, because all changes of the objective are relatively small if
+    similar pairs agree little. A bit at chance is learned again from new pairs, a few times at most.
     """
 
     kind = "CRH"
@@ -173,7 +173,7 @@ Surrogate = Callable[[Floats], tuple[float, Floats]]
 
 @dataclass(frozen=True)
 class BitProblem:
-    """The objective of one bit, in the coordinates u = L'w of each modality's whitening.
+    """The objective of one bit, in the whitened coordinates u = L'w of each modality.
 
     points (m, d): The points of ``pairs.rows``, whitened: z = points @ u is w'x.
     penalties (d, d): P, with u'P u = ridge |w|^2.
@@ -225,7 +225,7 @@ class BitProblem:
         return value_and_gradient
 
     def descend(self, start: Sequence[Floats], max_iter: int, tol: float) -> tuple[tuple[Floats, Floats], Floats]:
-        """Run rounds of the concave-convex procedure; return the weights and the objective, its last value repeated."""
+        """Run rounds of the concave-convex procedure; return weights and objective, padded with its last value."""
         weights = list(start)
         history = [self.objective(weights)]
         for _ in range(max_iter):
@@ -247,7 +247,7 @@ def _minimise(surrogate: Surrogate, start: Floats) -> Floats:
     return found.x if found.fun <= surrogate(start)[0] else start
 
 
-#: Candidate lengths of a starting point; 1 is a variance of about 1.
+#: Candidate lengths of a starting point; length 1 gives projections a variance of about 1.
 _LENGTHS = tuple(2.0**-exponent for exponent in range(12))
 
 #: Weights of both modalities, and the objective at the start and after each round.

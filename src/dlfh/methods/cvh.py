@@ -42,11 +42,11 @@ class CVH(Method):
 
     Notes
     -----
-    The public code omits an inverse and does not centre; this implementation follows the paper. The variant with labels
-    follows the formulas only and is worse than pairs on Wiki and on IAPR TC-12 (there at chance): the constraint is on
-    the sum over views, so a direction can concentrate on the view that predicts the labels best. The number of
-    directions is at most the number of features of the smallest view and, with labels, the number of labels; further
-    bits are constant. The method is deterministic. Data in blocks is read once, and twice with labels.
+    The public code omits an inverse and does not centre features; this implementation follows the paper. With labels,
+    which no published comparison uses, it is worse than with pairs on Wiki, and at chance on IAPR TC-12: the
+    constraint is on the sum over views, so a direction can concentrate on the view that predicts the labels best. The
+    number of directions is at most the number of features of the smallest view and, with labels, the number of labels;
+    further bits are constant. The method is deterministic. Data in blocks is read once, and twice with labels.
     """
 
     kind = "CVH"
@@ -81,14 +81,14 @@ class CVH(Method):
         else:
             tiles = _pair_tiles(views, whitening)
             n_directions = min(view.n_features for view in views)
-            # The eigenvalue of every direction if the views are uncorrelated.
+            # If the views are uncorrelated, every direction has the eigenvalue len(views) - 1.
             limit = len(views) - 1 - NO_CORRELATION
         weights = _smallest(tiles, whitening, min(int(self.n_bits), n_directions), int(self.n_bits), limit)
         scale = np.sqrt(views[0].n_points)
         self._hash_linearly(features, views, [scale * W for W in weights], ridges=[white.ridge for white in whitening])
 
 
-#: The matrix over all features, as one block for each two views.
+#: The matrix over all features, as one tile per pair of views.
 Tiles = list[list[Floats]]
 
 

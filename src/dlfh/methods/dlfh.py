@@ -58,29 +58,29 @@ class DLFH(Method):
         few bits, the default ``scale`` and ``step="bound"`` it may stall at a poor solution. "auto" is full for up to
         2,048 label sets (or points), and stochastic for more. (The paper: "stochastic".)
     step : {"exact", "bound"}, default "exact"
-        Flip a bit when the objective increases, or when a lower bound of it does, as in the paper.
+        Flip a bit if that increases the objective ("exact") or, as in the paper, a lower bound of it ("bound").
     balance : bool, default True
-        Weight similar pairs by (1 - p) / p, p their share among all pairs, and give Theta the bias log(p / (1 - p)), so
-        that dissimilar pairs, the majority, do not outweigh them. (The paper does not.)
+        Weight similar pairs by (1 - p) / p, where p is their share of all pairs, and give Theta the bias
+        log(p / (1 - p)), so that dissimilar pairs, the majority, do not outweigh them. (The paper does not.)
     init : {"labels", "random"}, default "labels"
-        Start from one random code per distinct label set, on whose number the cost of training then depends; or, as in
-        the paper, from one per point.
+        Start from one random code per distinct label set ("labels"), so that the cost of training depends on the number
+        of label sets; or, as in the paper, from one per point ("random").
     ridge : float or "auto", default "auto"
-        Regularisation of linear hash functions, the paper's gamma; "auto" follows the features' variances, so that
-        their scale does not matter: see `LinearRidge`. (The paper: 1e-6.)
+        Regularisation of linear hash functions, the paper's gamma; "auto" is proportional to the features' variances,
+        so that their scale does not matter: see `LinearRidge`. (The paper: 1e-6.)
     fit_intercept : bool, default True
         Whether linear hash functions have an intercept. (The paper's have none.)
     hash_function : {"auto", "linear", "kernel", "kernel-ridge", "deep"}, HashLearner, or dict of these by modality
         How codes are predicted from features: "auto" selects a linear or kernel function on held-out training points
         (`dlfh.hashing.Auto`); "linear", as in the paper (``ridge`` and ``fit_intercept`` apply); "kernel" is kernel
-        logistic regression, "kernel-ridge" kernel ridge regression, "deep" a network. A learner of `dlfh.hashing`
-        brings its own parameters.
+        logistic regression, "kernel-ridge" kernel ridge regression, "deep" a network. Pass a learner of `dlfh.hashing`
+        to set its parameters.
     shared_code : bool, default False
         Learn one code for all modalities of a point instead of one for each.
     pair_weights : dict of (str, str) to int, optional
-        For three modalities or more: weights of the similarities across two, whole numbers of at least 0, default 1.
+        For three or more modalities: the weight of each pair of modalities, a non-negative integer, by default 1.
     self_training : int, default 0
-        Rounds in which hash functions also learn from points without labels, by the codes their modalities agree on.
+        Number of rounds in which hash functions are also fitted to codes predicted for unlabelled points.
     keep_sums : bool, default False
         Keep the sufficient statistics of the hash functions, so that `partial_fit` can add points. For each modality
         of d features (d bases, for kernel functions) they take 8 d (d + n_bits) bytes, in memory and in files.
@@ -149,7 +149,7 @@ class DLFH(Method):
     track_objective: bool = False
 
     flips_: Integers = field(init=False)
-    #: Label-set codes; None for a model that learned from single pairs, or from too many label sets to keep.
+    #: Label-set codes; None if the model learned from pairwise similarities, or from too many label sets to keep.
     label_codes_: LabelSetCodes | None = field(init=False)
     chosen_: dict[str, HashLearner] = field(init=False)
     sums_: dict[str, Moments] = field(init=False)
@@ -204,17 +204,17 @@ class DLFH(Method):
         Parameters
         ----------
         modalities, labels
-            As for `CrossModalHasher.fit`. Modalities in blocks can be dense or sparse; labels can be in blocks, too, as
-            an indicator matrix or class ids, and then codes are where labels are. Codes are the same as for arrays in
-            memory, and hash functions the same up to rounding (logistic ones up to their tolerance).
+            As for `CrossModalHasher.fit`. Modalities in blocks can be dense or sparse. Labels in blocks, an indicator
+            matrix or class ids, give codes in blocks. Codes are the same as for arrays in memory; hash functions are
+            the same up to rounding (logistic functions up to their tolerance).
         present : dict of str to array of bool (n,), optional
             By modality, a mask of the points that have it; all by default. Rows of other points are ignored.
         labelled : array of bool (n,), optional
-            Mask of the points with known labels. The similarities of the others are unknown, in contrast to points with
-            an empty label set, which are dissimilar to all.
+            Mask of the points with known labels. Similarities of other points are unknown; in contrast, points with an
+            empty label set are dissimilar to all points.
         similarity : matrix (n, n), optional
-            Similarities of single pairs instead of labels: 1 if point i in a modality is similar to point j in a later
-            one, 0 if not; it may be asymmetric. Dense, with NaN for unobserved pairs, or sparse, with stored zeros.
+            Pairwise similarities instead of labels: 1 if point i in a modality is similar to point j in a later one, 0
+            if not; may be asymmetric. Dense, with NaN for unobserved pairs; or sparse, with zeros stored if observed.
 
         Returns
         -------
@@ -228,7 +228,7 @@ class DLFH(Method):
         return self
 
     def _fit(self, features: dict[str, Blocks], labels: Any) -> None:
-        from dlfh.methods.block_labels import BlockLabels  # here, because searching reads no labels
+        from dlfh.methods.block_labels import BlockLabels  # imported here, because searches read no labels
 
         if self.keep_sums:
             check_widths(features)
@@ -334,7 +334,7 @@ class DLFH(Method):
         function = self._function_of(modality)
         matrix = check_features(features, modality, self.n_features_[modality])
         if self.self_training:
-            return None  # also fitted to guessed codes
+            return None  # the function was also fitted to predicted codes
         learner = self.chosen_.get(modality) or self._learners(self.modalities_)[modality]
         targets = Targets(codes, np.arange(len(codes)), int(self.n_bits))
         with blas_threads(self.n_jobs):
@@ -356,10 +356,10 @@ class DLFH(Method):
         """Learn from more points, without access to earlier ones.
 
         Existing codes do not change. New points get the code of their label set; the code of a new label set is learned
-        against the others. Up to rounding, hash functions equal those fitted to all points at once with these codes;
-        the choice of "auto", the bases of kernels and the curves of label probabilities come from the first points. The
-        probability of a new label is its share of the points. The first call is a `fit`; later ones
-        continue it, or a loaded model. Needs ``keep_sums=True``.
+        against the others. Hash functions are the same, up to rounding, as if fitted to all points and codes at once;
+        the choice of "auto", the kernel bases and the calibration of label probabilities come from the first points.
+        The probability of a new label is its share of the points. The first call is a `fit`; later calls continue it,
+        or a loaded model. Needs ``keep_sums=True``.
 
         Parameters
         ----------
@@ -409,7 +409,7 @@ class DLFH(Method):
                 name: BlockTargets.in_memory(LabelledTargets(codes[name], row_of_point, n_bits + rows.shape[1], rows))
                 for name in names
             }
-            # The ridge of "auto" stays, and matters less and less as the sums grow.
+            # The ridge of "auto" stays constant, so its effect decreases as the sums grow.
             share = n_before / (n_before + labels.n_points)
             chosen = {name: rescaled(learner, share) for name, learner in self.chosen_.items()}
             used, context = self._learners(names) | chosen, FitContext(workers, 0, bar)
@@ -445,7 +445,7 @@ class DLFH(Method):
         if about is not None:
             n_modalities = len(self.modalities_)
             self.label_codes_ = LabelSetCodes.from_parts(about, label_arrays, int(self.n_bits), n_modalities)
-        # Learners are made only where there are sums: loading a network must not require PyTorch.
+        # Learners are created only if there are sums: loading a network must not require PyTorch.
         learners = self._learners(self.modalities_) | self.chosen_ if config["sums"] else {}
         n_labels = 0 if self.label_codes_ is None else self.label_codes_.sets.n_labels
         self.sums_ = sums_from_parts(config["sums"], arrays, self.hash_functions_, learners, n_labels)

@@ -57,14 +57,14 @@ class DOCH(OnlineHasher):
     n_anchors : int, default 50
         Number of anchors, or all points if fewer.
     per_chunk : bool, default True
-        Whether this many anchors are drawn from each earlier chunk, like the authors do, so that later chunks cost
-        more; or from all earlier points together.
+        Whether to draw ``n_anchors`` from each earlier chunk, like the authors, which makes later chunks more costly;
+        otherwise from all earlier points together.
     chunk_size : int, optional
         Number of points that `fit` learns from at a time; the last chunk also takes the remainder. Default: all points.
         (The authors: 2,000.) `partial_fit` learns from the given points at once.
     init : {"random", "labels"}, default "random"
-        Start a chunk from one random code per point, like the authors, or per distinct label set. In the latter case
-        points with equal labels stay together, and the cost depends on the number of label sets.
+        Start a chunk from one random code per point, like the authors, or per distinct label set. With "labels",
+        points with equal labels keep equal codes, and the cost depends on the number of label sets.
     ridge : float or "auto", default 0
         Ridge of the hash functions, at least the rounding error. "auto" as for `LinearRidge`.
     fit_intercept : bool, default False
@@ -77,10 +77,10 @@ class DOCH(OnlineHasher):
 
     Notes
     -----
-    Defaults are those of the authors' code, except for `fit` learning from one chunk; `DOCH.paper` has their chunks.
-    Their code draws the same positions in all chunks and fails if one is shorter; here each chunk has its own draw. New
-    points are compared with old points only, so codes learned in several chunks are worse than those learned in one. A
-    point without labels is dissimilar to all anchors.
+    Defaults follow the authors' code, except that `fit` learns from one chunk; `DOCH.paper` uses their chunk size.
+    Their code draws the same positions in all chunks and fails on a shorter one; here each chunk is sampled separately.
+    New points are compared with old points only, so several chunks give worse codes than one. A point without labels is
+    dissimilar to all anchors.
     """
 
     kind = "DOCH"
@@ -142,7 +142,7 @@ def _draw(n: int, size: int, rng: np.random.Generator) -> Integers:
 
 
 def _least_squares(gram: Floats, right: Floats) -> Floats:
-    """Return gram^+ right; the matrix is singular if codes repeat or are fewer than bits."""
+    """Return pinv(gram) @ right; ``gram`` is singular if codes repeat or if there are fewer codes than bits."""
     values, vectors = np.linalg.eigh(gram)
     keep = values > len(values) * np.finfo(np.float64).eps * values[-1]
     return vectors[:, keep] @ ((vectors[:, keep].T @ right) / values[keep, None])

@@ -1,4 +1,4 @@
-"""Hash functions of points that arrive in parts: sufficient statistics of all points so far, which are not kept."""
+"""Hash functions for points that arrive in parts, fitted to sufficient statistics instead of stored points."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def add_points(
 
 
 def sums_to_parts(sums: Mapping[str, Moments]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return the configuration and arrays of sums, as saved."""
+    """Return the configuration and arrays of sums, for saving."""
     config = {
         name: {"points": moments.n_points, "rounding": moments.rounding, "after_products": moments.after_products}
         for name, moments in sums.items()

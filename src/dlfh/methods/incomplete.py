@@ -1,4 +1,4 @@
-"""Incomplete data: points that lack a modality or labels, and similarities of single pairs.
+"""Incomplete data: points that lack a modality or labels, and pairwise similarities.
 
 Codes are learned for points with known similarities; a modality's hash function is fitted to the points that have it.
 """
@@ -43,7 +43,7 @@ def _masks(present: Any, features: Mapping[str, Features], n_points: int) -> tup
     if len(nothing):
         raise InputError(f"point {nothing[0]} has no modality: remove it")
     has = np.stack(masks).astype(np.int64)
-    _, component = connected_components(has @ has.T)  # of modalities that have points in common
+    _, component = connected_components(has @ has.T)  # modalities linked by common points
     apart = [name for name, number in zip(features, component, strict=True) if number != component[0]]
     if apart:
         raise InputError(f"modalities {next(iter(features))!r} and {apart[0]!r} never overlap: no point has both")
@@ -61,11 +61,11 @@ def _check_mask(mask: Any, name: str, n_points: int) -> Mask:
 
 
 class IncompleteData:
-    """Features with missing parts, and the known similarities of points.
+    """Features of points that may lack modalities, and the labels of the points with known similarities.
 
     masks (n,): By modality, a mask of the points that have it; None if all points have all modalities.
     known, unknown: The points with known similarities, and the others, ascending.
-    label_sets: The labels of the known points; None if similarities of pairs are known instead.
+    label_sets: The labels of the known points; None if pairwise similarities are known instead.
     """
 
     def __init__(
@@ -89,10 +89,10 @@ class IncompleteData:
     def learn_functions(
         self, learned: Factorization, learners: dict[str, HashLearner], context: FitContext, self_training: int
     ) -> tuple[dict[str, HashFunction], dict[str, Codes], PendingLabels]:
-        """Return a hash function for each modality, the code of every point in each, and label probabilities.
+        """Return a hash function and the codes of all points for each modality, and label probabilities.
 
-        Known points have their learned codes. The others have hashed codes or, in a modality that they lack, guesses:
-        the signs of their projections' sum, to which functions are also fitted in ``self_training`` rounds.
+        Known points have learned codes. The others have hashed codes or, in a modality that they lack, the signs of the
+        sum of their projections. In ``self_training`` rounds, functions are also fitted to these signs.
         """
         functions, label_model = self._fit_functions(learned, learners, context, None)
         if not len(self.unknown):
@@ -148,7 +148,7 @@ class IncompleteData:
         return np.arange(len(points)) if self.masks is None else np.flatnonzero(self.masks[index][points])
 
     def _take(self, name: str, points: Integers) -> Features:
-        """Return the features of some points, which must be finite; errors name rows by their original numbers."""
+        """Return the features of points; raise InputError, with the original row number, unless they are finite."""
         features = self.features[name][points]
         raise_if_not_finite(features, name, points)
         return features

@@ -13,7 +13,7 @@ from dlfh.methods.parameter_types import Positive, PositiveInt, RidgeOrAuto
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class KDLFH(DLFH):
-    """DLFH with kernel logistic hash functions: `DLFH` with `KernelLogistic` for every modality.
+    """DLFH with kernel logistic hash functions (`KernelLogistic`) for every modality.
 
     Slower to train and to encode with, and more accurate where dense features have a nonlinear relation to labels.
 
@@ -58,7 +58,7 @@ class KDLFH(DLFH):
     def paper(cls, n_bits: int = 64, **changes: Any) -> Self:
         """Return the model in the authors' setting, with ``changes`` applied.
 
-        As `DLFH.paper`, with 50 iterations, and 500 random training points as kernel bases.
+        Like `DLFH.paper`, but with 50 iterations, and 500 random training points as kernel bases.
 
         Examples
         --------

@@ -26,9 +26,9 @@ class LEMON(OnlineHasher):
         ``alpha |c S_aa - B_a V_a'|^2 + beta (|L_a - V_a P|^2 + gamma |P|^2) + |B_a - V_a R|^2``,
         ``V'V = n I, V'1 = 0 in each chunk, R'R = I``,
 
-    alternately over P, V, R and B, where L are the labels and G, their rows scaled to length 1, gives the similarities
-    S = 2 G G' - 1. Each step is exact, so the objective never increases within a chunk. Old points enter through sums.
-    Features are used for the hash functions only, which are ridge regressions on all points so far.
+    alternately over P, V, R and B, where L is the label matrix and S = 2 G G' - 1 are the similarities, with G = L
+    scaled to rows of length 1. Each step is exact, so the objective never increases within a chunk. Old points enter
+    through sums. Only the hash functions use features; they are ridge regressions on all points so far.
 
     Parameters
     ----------
@@ -40,8 +40,8 @@ class LEMON(OnlineHasher):
         Number of rounds per chunk.
     chunk_size, init, fit_intercept : as for `DOCH`
     ridge : float or "auto", default 1
-        Ridge of the hash functions, the authors' xi, in absolute terms: the scale of the features matters. "auto" as
-        for `LinearRidge`.
+        Ridge of the hash functions, the authors' xi; its effect depends on the scale of the features. "auto" as for
+        `LinearRidge`.
 
     Attributes
     ----------
@@ -50,10 +50,10 @@ class LEMON(OnlineHasher):
 
     Notes
     -----
-    Defaults are those of the authors' code, except for `fit` learning from one chunk; `LEMON.paper` has their chunks.
-    Their code computes V from eigenvectors of a matrix of squares, which leaves it correlated; here it comes from the
-    SVD of the points' rows. Constants in S have no effect on a balanced V and are omitted. A label that first appears
-    in a later chunk does not change earlier results. The order of the chunks matters, since old codes do not change.
+    Defaults follow the authors' code, except that `fit` learns from one chunk; `LEMON.paper` uses their chunk size.
+    Their code computes V from eigenvectors of a Gram matrix, which leaves its columns correlated; here V comes from an
+    SVD. Constants in S have no effect on a balanced V and are omitted. A label that first appears in a later chunk does
+    not change earlier results. The order of the chunks matters, because old codes do not change.
     """
 
     kind = "LEMON"
@@ -86,7 +86,7 @@ class LEMON(OnlineHasher):
 
 
 class EmbeddedChunk:
-    """B, V, P and R of one chunk, and LEMON's updates; V need not satisfy the constraints at the start."""
+    """B, V, P and R of one chunk, and LEMON's updates; the initial V need not satisfy the constraints."""
 
     def __init__(self, chunk: LabelRows, past: Stream, B: Floats, V: Floats, R: Floats, model: LEMON) -> None:
         self.chunk, self.past, self.model = chunk, past.sums, model
@@ -102,11 +102,11 @@ class EmbeddedChunk:
         return self.chunk.sums(left, right)
 
     def sums(self) -> dict[str, Floats]:
-        """Return the chunk's part of the sums."""
+        """Return the sums over the chunk."""
         return {name: self._chunk_sum(name) for name in self.past}
 
     def update(self, rng: np.random.Generator | None) -> None:
-        """Update P, V, R and B; ``rng`` draws directions that V lacks."""
+        """Update P, V, R and B; ``rng`` draws missing directions of V."""
         similar = 2 * float(self.model.alpha) * self.B.shape[1]
         self.P = solve_ridge(self._sum("VV"), float(self.model.gamma), self._sum("LV").T)
         Z = self.B @ self.R.T + float(self.model.beta) * (self.L @ self.P.T) + similar * (self.G @ self._sum("GB"))

@@ -51,10 +51,10 @@ class LFH(Method):
     max_iter : int, default 50
         Maximum number of sweeps.
     tol : float, default 0.001
-        Stop when a sweep changes L by less than this share, estimated from about a million fixed pairs if stochastic.
+        Stop when a sweep changes L by less than this share. "stochastic" estimates L from about a million fixed pairs.
     solver : {"stochastic", "full"}, default "stochastic"
         "stochastic" samples points J for each sweep. Points outside J are updated against J only, with one common H;
-        points in J against all points. "full" updates every point against all points, in n / |J| times the time.
+        points in J against all points. "full" updates every point against all points: n / |J| times slower.
     sample_size : int, optional
         Number of points in J; ``n_bits`` by default.
     regress_on : {"factors", "codes"}, default "factors"
@@ -76,12 +76,12 @@ class LFH(Method):
 
     Notes
     -----
-    The authors' code was not found. The formulas are the paper's, as restated by others; beta, ridge and the initial
-    factors are unverified. A point is not paired with itself: Theta would be quadratic, and steps not monotone.
+    The authors' code was not found. The formulas follow restatements of the paper; beta, ridge and the initial factors
+    are unverified. A point is not paired with itself: its Theta would be quadratic, and steps not monotone.
 
-    The stochastic solver does not increase L steadily. With few bits, and therefore few points in J, factors grow in
-    directions that J does not contain, and rounding errors are amplified. Unlike DLFH, a seed determines the codes only
-    on the same machine with the same number of threads.
+    The stochastic solver may decrease L. With few bits, and therefore few points in J, factors grow in directions that
+    J does not contain, and rounding errors are amplified. Unlike in DLFH, a seed determines the codes only on the same
+    machine with the same number of threads.
 
     Examples
     --------
@@ -170,7 +170,7 @@ class LFH(Method):
         self.objective_, self.changes_ = np.array(objective), np.array(changes)
 
 
-#: Points whose similarities to all points are in memory at once.
+#: Number of points whose similarities to all points are in memory at a time.
 _BLOCK = 256
 
 #: Points per block of products.
@@ -238,7 +238,7 @@ class Factors:
         S = self.similar(sample)
         V = self.U[sample]
         inverse = np.linalg.inv(self._curvature(V.T @ V))
-        # Points outside the sample do not depend on each other and are updated at once.
+        # Points outside the sample do not depend on each other and are updated together.
         for start in range(0, len(self.U), _ROWS):
             U = self.U[start : start + _ROWS]
             residuals = S[:, start : start + _ROWS].T - _sigma_of_half(U @ V.T)
@@ -261,7 +261,7 @@ class Factors:
     def _curvature(self, gram: Floats) -> Floats:
         """Return H for the Gram matrix of the other points' factors."""
         H = gram / 8
-        # At least the rounding error: a larger H makes a shorter step, which does not decrease L either.
+        # Add at least the rounding error: a larger H makes a shorter step, which does not decrease L either.
         H.flat[:: len(H) + 1] += max(1 / self.beta, 1e-12 * float(np.trace(H)))
         return H
 

@@ -1,4 +1,4 @@
-"""Base class of the library's methods: their description and the parameters that all of them have."""
+"""Base class of the library's methods: their description and common parameters."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MethodInfo:
-    """Description of a method; the table in the docs is generated from these.
+    """Description of a method, from which the table in the docs is generated.
 
     title: Full name.
     paper: Authors, venue and year of the publication.
     supervised: Whether it learns from labels. Other methods learn from pairs and ignore labels.
-    discrete: Whether codes are learned as bits, as classified by the DLFH paper, or as signs of real numbers.
+    discrete: Whether codes are learned as bits, not as signs of real numbers, as classified by the DLFH paper.
     complexity: Training time, for n points, d features, c bits and method-specific quantities.
-    protocols: Codes that a database can have: "learned" (training points, by training), "hashed" (any points, by the
-        hash function of one modality), "unified" (any points, from all their modalities together).
-    surplus_bits: Bits beyond the number of directions that the features have: they are as good as the others, or
-        constant, or the directions are spread over all bits.
+    protocols: Codes that a database can have: "learned" (of training points only), "hashed" (of any points, from one
+        modality), "unified" (of any points, from all their modalities together).
+    surplus_bits: If there are more bits than the features have directions, the surplus is as good as the other bits
+        ("used") or "constant", or the directions are "spread" over all bits.
     n_modalities: Minimum and maximum number of modalities.
-    is_deterministic: Whether results do not depend on a random seed.
+    is_deterministic: Whether results are independent of the random seed.
     takes_incomplete: Whether ``fit`` accepts points that lack a modality (``present``) or labels (``labelled``), and
-        similarities of single pairs (``similarity``).
+        pairwise similarities (``similarity``).
     takes_blocks: Whether ``fit`` accepts data in blocks: files, large memory maps and Dask arrays.
     """
 
@@ -55,7 +55,7 @@ class MethodInfo:
 
 @dataclass(eq=False, repr=False)
 class Method(CrossModalHasher):
-    """A method of the library."""
+    """Base class of the library's methods, with their common parameters."""
 
     n_bits: int = 64
     _: KW_ONLY
@@ -63,7 +63,7 @@ class Method(CrossModalHasher):
     n_jobs: int | None = None
     verbose: bool = False
 
-    #: Objective by iteration, of the methods that record one.
+    #: Objective by iteration, if the method records it.
     objective_: Floats = field(init=False)
 
     def _generator(self, number: int) -> np.random.Generator:
@@ -80,7 +80,7 @@ class Method(CrossModalHasher):
         intercepts: Sequence[Floats | float] = (),
         ridges: Sequence[float] = (),
     ) -> None:
-        """Set linear hash functions from each view's weights (d, c), and hashed codes, which blocks evaluate lazily."""
+        """Set linear hash functions from each view's weights (d, c), and hashed codes, evaluated lazily in blocks."""
         from dlfh.hashing.linear import LinearHash
 
         zeros = [0.0] * len(views)

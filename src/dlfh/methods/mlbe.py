@@ -60,7 +60,7 @@ class MLBE(Method):
     n_train : int, optional
         Train on a random sample of this size and encode the other points. Default: all points. (The paper: 1,000.)
     memory : int, default 4 GiB
-        Limit for the similarities, which take 8 n^2 bytes.
+        Maximum memory in bytes for the similarities, which take 8 n^2 bytes.
 
     Attributes
     ----------
@@ -70,10 +70,10 @@ class MLBE(Method):
     Notes
     -----
     Every block is maximised exactly with the others fixed, so the log-posterior never decreases. S_ij, S_ji and S_ii
-    each have weight one half; W then has a closed form in K x K matrices, where the authors' code builds one of size
-    n^2 x K^2, and w is a stationary point instead of the result of a hundred small steps. The similarities
-    exp(-|x - y|^2 / mean) and the constants of the priors are our choice; the authors' were not found. Sweeps over new
-    points all start from the same random code, so that a code depends on its point only.
+    each have weight one half; W then has a closed form in K x K matrices, where the authors' code builds a matrix of
+    size n^2 x K^2, and w is a stationary point instead of the result of a hundred small steps. The authors' choice of
+    similarities and priors was not found; exp(-|x - y|^2 / mean) and the constants of the priors are ours. Sweeps over
+    new points all start from the same random code, so that a code depends on its point only.
     """
 
     kind = "MLBE"

@@ -1,7 +1,7 @@
 """Base class of LEMON and DOCH, which learn from one chunk of points after another.
 
 Codes are learned from labels and never change afterwards. Hash functions are ridge regressions of all codes on all
-features so far; the sums over past chunks are all they need.
+features so far, and need only sums over past chunks.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class FeatureSums:
         zero = np.zeros(features.shape[1])
         with np.errstate(over="ignore", invalid="ignore"):
             if sp.issparse(features):
-                wide = features.astype(np.float64)  # small integers would wrap around
+                wide = features.astype(np.float64)  # sums of small integers would overflow
                 sums = cls(sparse_gram(wide, zero), wide.T @ B, np.asarray(wide.sum(axis=0)).ravel())
             else:
                 cross = np.zeros((features.shape[1], B.shape[1]))
@@ -75,13 +75,13 @@ class FeatureSums:
 
 @dataclass(frozen=True)
 class Stream:
-    """Everything remembered about past chunks.
+    """Everything that is kept from past chunks.
 
     label_names: Label names in order of first appearance; None for the columns of an indicator matrix.
     starts (chunks + 1,): Number of the first point of each chunk, and the number of points.
     codes (points, bytes), code_total (c,): All codes, packed, and their sum.
     sums: Sums that the method needs, of shape (c, c), or (n_labels, c), to which new labels add rows.
-    point_labels (points, n_labels): Labels of all points, for methods that need them again; otherwise without rows.
+    point_labels (points, n_labels): Labels of all points, for methods that need them again; otherwise no rows.
     """
 
     label_names: tuple[Any, ...] | None
@@ -139,14 +139,14 @@ class OnlineHasher(Method):
 
     stream_: Stream = field(init=False)
 
-    #: Sums by name: products of two of the codes B, their real-valued counterparts V, and the label matrices L and G.
+    #: Names of sums: products of two of the codes B, their real-valued counterparts V, and the label matrices L and G.
     _sum_names: ClassVar[tuple[str, ...]]
     #: Whether labels of past points are needed again.
     _keeps_labels: ClassVar[bool] = False
 
     @classmethod
     def paper(cls, n_bits: int = 64, **changes: Any) -> Self:
-        """Return the model with the authors' settings, in chunks of 2,000 points, except for ``changes``."""
+        """Return the model in the authors' setting, with chunks of 2,000 points, and with ``changes`` applied."""
         return cls(**{"n_bits": n_bits, "chunk_size": 2000, **changes})
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
@@ -162,7 +162,7 @@ class OnlineHasher(Method):
         self._set_fitted(stream)
 
     def partial_fit(self, modalities: Any, labels: Any = None) -> Self:
-        """Learn from one more chunk of points, without the earlier ones.
+        """Learn from one more chunk of points, without access to earlier ones.
 
         Codes of earlier points do not change; hash functions are fitted to all points so far. The first call starts a
         new model. Calls after `fit` or `load` continue the model.
@@ -229,7 +229,7 @@ class OnlineHasher(Method):
     def _learn_chunk(
         self, chunk: LabelRows, past: Stream, rng: np.random.Generator, workers: Workers
     ) -> tuple[Floats, dict[str, Floats]]:
-        """Return the codes of a chunk's rows as -1.0 and +1.0, and the chunk's part of the sums."""
+        """Return the codes of a chunk's rows as -1.0 and +1.0, and the sums over the chunk."""
 
     def _set_fitted(self, stream: Stream) -> None:
         learner, centred = LinearRidge(self.ridge, fit_intercept=self.fit_intercept), bool(self.fit_intercept)

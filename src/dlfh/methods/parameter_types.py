@@ -51,7 +51,7 @@ def _check(value: Any, name: str, hint: Any) -> None:
         check_choice(value, name, get_args(hint))
     elif get_origin(hint) is Annotated:
         hint.__metadata__[0](value, name)
-    else:  # a union: None and words are alternatives to a checked type
+    else:  # a union: None and strings are alternatives to a checked type
         alternatives = get_args(hint)
         words = [word for each in alternatives if get_origin(each) is Literal for word in get_args(each)]
         if (value is None and NoneType in alternatives) or (isinstance(value, str) and value in words):

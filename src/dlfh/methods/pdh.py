@@ -22,7 +22,7 @@ from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive
 #: Singular values below this share of the largest are within the rounding error of single precision.
 _RELATIVE_RANK = 1e-5
 
-#: Relative tolerance of the support vector machines; a few per cent of the bits they predict change in each round.
+#: Relative tolerance of the support vector machines. It can be loose: a few per cent of the bits change in each round.
 _TOLERANCE = 1e-4
 
 
@@ -66,13 +66,13 @@ class PDH(Method):
 
     Notes
     -----
-    The authors' code was not found; the objective is theirs, the details are our reading. The loss is the squared hinge
-    max(0, 1 - m)^2, LIBLINEAR's L2-loss: it is smooth, so the machines of all bits are solved as one problem. Features
-    are centred and divided by one number, so that their mean squared length is 1; the intercept is the weight of a
-    constant feature. Columns are made orthogonal before taking signs: columns of signs that agree do so exactly, and no
-    rotation would separate them. A constant bit, such as one beyond the canonical directions, is replaced by a random
-    hyperplane through the median. Usually a few per cent of the bits change in every round without improvement, and
-    ``max_iter`` ends the alternation. The method learns from pairs and ignores labels.
+    The authors' code was not found; the objective is theirs, the details are our reading. The loss is the squared
+    hinge max(0, 1 - m)^2, LIBLINEAR's L2-loss: it is smooth, so the machines of all bits are solved as one problem.
+    Features are centred and divided by one number, so that their mean squared length is 1; the intercept is the weight
+    of a constant feature. Columns are made orthogonal before taking signs, because no rotation can separate equal
+    columns of signs. A constant bit, such as one beyond the canonical directions, is replaced by a random hyperplane
+    through the median. Usually a few per cent of the bits change in every round without improvement, and ``max_iter``
+    ends the alternation. The method learns from pairs and ignores labels.
     """
 
     kind = "PDH"
@@ -208,7 +208,7 @@ class _Transposed:
             gram[-1, -1] = rows.view.n_points * rows.constant
             return gram
         if not rows.view.is_sparse:
-            return (other.T @ rows.matrix).T  # a quarter less time than the other way round
+            return (other.T @ rows.matrix).T  # a quarter faster than matrix.T @ other
         total = other.sum(axis=0, dtype=np.float64).astype(np.float32)
         products = rows.factors * (rows.transposed @ other - np.outer(rows.mean, total))
         return np.concatenate([products, rows.constant * total[None]])

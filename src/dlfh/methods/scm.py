@@ -29,7 +29,7 @@ class SCM(Method):
     ----------
     n_bits, n_jobs, verbose : as for `DLFH`
     variant : {"sequential", "orthogonal"}, default "sequential"
-        Learn bits one by one, each from the residual of S, so that directions may repeat; or all at once, each once.
+        Learn bits one by one, each from the residual of S, so that directions may repeat; or all at once, all distinct.
     ridge : float, default 1e-6
         Added to the diagonals of X'X and Y'Y.
 

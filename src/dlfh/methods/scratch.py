@@ -59,7 +59,7 @@ class SCRATCH(Method):
 
     Notes
     -----
-    Defaults are those of the authors' code, which computes X'X in every round; here it is computed once. Features on
+    Defaults follow the authors' code, which computes X'X in every round; here it is computed once. Features on
     another scale need other weights: ``alpha`` is relative to kernel values between 0 and 1.
     """
 

@@ -25,7 +25,7 @@ from dlfh.hashing.base import FitContext
 from dlfh.methods.method import Method, MethodInfo
 from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, PositiveInt
 
-#: Bytes of the two matrices of a block of rows against all rows.
+#: Maximum bytes of the two matrices that compare a block of rows with all rows.
 _BLOCK_BYTES = 256 << 20
 
 #: Rows per task; fixed, so that sums do not depend on the number of threads.
@@ -66,7 +66,7 @@ class SePH(Method):
     Attributes
     ----------
     objective_ : ndarray of float64 (max_iter + 1,)
-        Objective at the start and after each iteration. The codes are those with the lowest objective.
+        Objective at the start and after each iteration. The iteration with the lowest objective gives the codes.
 
     Notes
     -----
@@ -128,7 +128,7 @@ class SePH(Method):
 
 
 class Divergence:
-    """SePH's objective and its gradient, over rows that stand for points or label sets."""
+    """SePH's objective and its gradient, with one row per point or per label set."""
 
     def __init__(self, rows: LabelRows, alpha: float, workers: Workers) -> None:
         self.rows, self.alpha, self.workers = rows, alpha, workers
@@ -187,7 +187,7 @@ def _cosines(labels: LabelSets) -> tuple[float, float]:
 def descend(
     divergence: Divergence, start: Floats, rate: float, max_iter: int, bar: Bar | None = None
 ) -> tuple[Floats, Floats]:
-    """Return the H with the lowest objective on the descent from ``start``, and the objective at every step."""
+    """Descend from ``start``; return the H with the lowest objective, and the objective at every step."""
     weights = divergence.rows.weights / divergence.n_points
     H, step, gains = start, np.zeros_like(start), np.ones_like(start)
     count = (bar or Bar()).counter("codes", max_iter)

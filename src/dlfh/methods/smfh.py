@@ -55,7 +55,7 @@ class SMFH(Method):
         five iterations returns to the previous one if the objective decreases by less than 0.1 or its graph term is
         below 100. That term grows with the number of bits, so short codes are trained for a few iterations only.
     max_iter : int, default 15
-        More is not better: codes deteriorate after about twenty iterations, and long ones diverge.
+        More is not better: codes deteriorate after about twenty iterations, and long codes diverge.
     tol : float, default 1e-3
         Relative to the objective.
 
@@ -67,7 +67,7 @@ class SMFH(Method):
 
     Notes
     -----
-    The objective and the updates are those of the authors' code, including two inaccuracies whose correction made the
+    The objective and the updates follow the authors' code, including two inaccuracies whose correction made the
     codes worse: U_2 is not rescaled with the columns of V, and X_m P_m' can make V negative. Multiplicative updates
     need non-negative features. If a modality has negative values, each of its features x is replaced by the two
     features max(x, 0) and max(-x, 0); the authors' code would diverge. Tang et al. (TIP 2016) use the same name.
