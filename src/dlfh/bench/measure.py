@@ -25,13 +25,13 @@ from dlfh.metrics.measures import AP, PR, P, nDCG
 CURVE_POINTS = 60  # number of points on a precision-recall curve, evenly spaced in the logarithm of the rank
 EXACT_AT = 5  # cut-off of the precision that counts items with exactly the query's labels
 
-_compiled: set[str] = set()  # methods that this process has fitted before, so that their kernels are compiled
+_compiled: set[str] = set()  # methods that this process has fitted, whose kernels are therefore compiled
 
 Measured = tuple[dict[str, Any], dict[str, Any]]
 
 
 def build(cell: Cell, threads: int, memory: int | None = None) -> CrossModalHasher:
-    """Return the unfitted method of a cell; ``memory`` limits whether it runs, but does not change its codes."""
+    """Return the unfitted method of a cell; ``memory`` may keep it from running, but does not change its codes."""
     method: Any = METHODS[cell.method]
     given: dict[str, Any] = {"n_jobs": threads}
     if not method.info.is_deterministic:
@@ -44,10 +44,9 @@ def build(cell: Cell, threads: int, memory: int | None = None) -> CrossModalHash
 def retrieval(cell: Cell, parts: Partition, threads: int = 1, memory: int | None = None) -> Measured:
     """Fit once and measure every protocol in every direction.
 
-    Returns: ``values["protocols"][protocol][direction]`` has "map", "map_at", "precision_at", "ndcg_at", "exact_at",
-        "asymmetric_map" and the curve "ranks", "precision" and "recall"; "objective" and "iterations" are present for
-        methods that record them.
-    Returns: Seconds of training.
+    Returns values and seconds of training. ``values["protocols"][protocol][direction]`` has "map", "map_at",
+    "precision_at", "ndcg_at", "exact_at", "asymmetric_map" and the curve "ranks", "precision" and "recall".
+    Methods that record them also have "objective" and "iterations".
     """
     rows = None
     if cell.train_points is not None and cell.train_points < len(parts.train):
@@ -66,7 +65,7 @@ def retrieval(cell: Cell, parts: Partition, threads: int = 1, memory: int | None
 
 
 def training_time(cell: Cell, parts: Partition, threads: int, memory: int | None = None) -> Measured:
-    """Time a fit, after a first one on a few points that compiles everything."""
+    """Time a fit, after a fit to a few points that compiles the kernels."""
     if cell.method not in _compiled:
         few = parts.train.take(np.arange(min(300, len(parts.train))))
         build(cell, threads, memory).fit(few.modalities, few.labels)
@@ -99,9 +98,9 @@ def given_codes(cell: Cell, parts: Partition, threads: int, memory: int | None =
     return {"protocols": protocols, "n_queries": len(parts.queries)}, {}
 
 
-_Codes = dict[str, Codes]  # by modality, as the values
+_Codes = dict[str, Codes]  # by modality, like the real values
 _Values = dict[str, Singles]
-_Database = tuple[_Codes, Any]  # with labels
+_Database = tuple[_Codes, Any]  # codes and labels
 
 
 class _Search(NamedTuple):
@@ -119,7 +118,7 @@ def _encode(model: CrossModalHasher, points: Paired) -> dict[str, Codes]:
 
 
 def _databases(model: CrossModalHasher, parts: Partition, rows: Integers | None) -> dict[str, _Database]:
-    """Return the database of each protocol; ``rows`` are the training points if not all are."""
+    """Return the database of each protocol; ``rows`` are the training points, or None for all points."""
     hashed, learned, labels = _encode(model, parts.train), model.codes_, parts.train.labels
     if rows is not None:
         learned = {name: codes.copy() for name, codes in hashed.items()}
@@ -137,7 +136,7 @@ def _databases(model: CrossModalHasher, parts: Partition, rows: Integers | None)
 def _protocols(
     cell: Cell, parts: Partition, threads: int, queries: _Codes, values: _Values, databases: dict[str, _Database]
 ) -> dict[str, dict[str, Any]]:
-    """Return scores; without unseen points, each half of the queries is the unseen database of the other."""
+    """Return scores; if there are no unseen points, each half of the queries is the unseen database of the other."""
     labels = parts.queries.labels
     searches = {protocol: [_Search(queries, values, labels, *each)] for protocol, each in databases.items()}
     if parts.unseen is None and len(parts.queries) > 1:
@@ -159,7 +158,7 @@ def _protocols(
 
 
 def _scores(searches: list[_Search], query: str, database: str, k: int, threads: int) -> dict[str, Any]:
-    """Return means over all queries, with 0 for those without relevant items; k is at most the number of items."""
+    """Return means over all queries, with 0 for queries without relevant items; ``k`` is at most the database size."""
     n_items = min(len(search.database[database]) for search in searches)
     k = min(k, n_items)
     ranks = np.unique([*np.geomspace(1, n_items, CURVE_POINTS).round().astype(np.int64), k])
@@ -171,7 +170,7 @@ def _scores(searches: list[_Search], query: str, database: str, k: int, threads:
         rows.append(np.column_stack([values[measure] for measure in measures]))
         if query in search.query_values:
             asymmetric.append(evaluate(search.query_values[query], *items, measures=AP, n_jobs=threads).per_query[AP])
-    # Contiguous by row, so that the mean adds one query after another, whatever the layout of the measures.
+    # Row-contiguous, so that the mean adds up queries in order, whatever the memory layout of the measures.
     means = np.ascontiguousarray(np.nan_to_num(np.concatenate(rows))).mean(axis=0)
     precision, recall = np.split(means[4:], 2)
     return {
@@ -188,7 +187,7 @@ def _scores(searches: list[_Search], query: str, database: str, k: int, threads:
 
 
 def _reset_peak() -> None:
-    with contextlib.suppress(OSError):  # without Linux, the peak is that of the whole process, compilation included
+    with contextlib.suppress(OSError):  # only on Linux; elsewhere, the peak includes compilation
         Path("/proc/self/clear_refs").write_text("5")
 
 

@@ -3,12 +3,12 @@
 /** Number of results per page. */
 export const PAGE_SIZE = 24;
 
-/** Values by name. Any name is allowed: objects with a prototype would already have a "constructor" and a "toString". */
+/** Values by name, without a prototype, so that names such as "constructor" are not taken. */
 export const byName = (...parts) => Object.assign(Object.create(null), ...parts);
 
 /**
- * A search: its query (`text`, `literal` if it is not to be corrected, item `id`, `code`, or `picture`, the key of an uploaded picture, which is shared by its
- * code), the modality to search, the smallest probability, filters, the number of results, and whether the map is shown.
+ * A search: its query (`text`, item `id`, `code` or `picture`), the modality to search, the minimum probability, filters, the number of results, and whether
+ * the map is shown. `literal` disables corrections of a text. `picture` is the key of an uploaded picture, whose code is shared instead.
  */
 export const EMPTY = Object.freeze({
   text: "", literal: false, id: null, code: null, picture: null, modalities: null, minProbability: 0, where: Object.freeze(byName()), k: PAGE_SIZE, map: false,
@@ -60,7 +60,7 @@ export function read(address, picture = null) {
   };
 }
 
-// Most filter values are words, which are written as they are; others are written as JSON.
+// Filter values are written as plain text or, if that would be read as another value, as JSON.
 function serialised(value) {
   return typeof value === "string" && parsed(value) === value ? value : JSON.stringify(value);
 }

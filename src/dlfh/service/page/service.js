@@ -90,5 +90,5 @@ function optionsOf(search) {
   return options;
 }
 
-/** Whether results have probabilities: those of items and codes do not. */
+/** Whether results have probabilities: results of searches by item or code do not. */
 export const hasProbabilities = (search) => search.id === null && (search.code === null || search.picture !== null);
