@@ -1,5 +1,5 @@
-# `make demo` and `make test` set up everything they need, in .venv; `make deep clip cnn` in .venv-torch, so that
-# the tests of everything else run without PyTorch, as most users will.
+# `make demo` and `make test` install everything they need in .venv. `make deep clip cnn` use .venv-torch, so that all
+# other tests run without PyTorch, as most users will.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -74,7 +74,7 @@ screenshots: $(READY)  ## Take screenshots of the page for the docs (needs Chrom
 	test -d demo-output/collection || $(RUN) examples/demo.py
 	$(RUN) -m tests.service.screenshots
 
-# Each process with one BLAS thread: two processes of two threads each would wait for each other.
+# One BLAS thread per process: two processes of two threads each would wait for each other.
 test: $(READY)  ## Run the tests
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal
 
@@ -82,12 +82,12 @@ test: $(READY)  ## Run the tests
 test-docs: $(READY)  ## Run the snippets of README and docs, and the demo
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal -m docs tests/test_docs.py
 
-# Old packages meet new ones of their own dependencies, which may call them deprecated.
+# Old packages run with newer versions of their dependencies, which may warn that they use deprecated functions.
 LOWEST_TESTS ?= tests/features/test_images.py tests/datasets tests/persistence tests/kernels tests/index/test_index.py \
 	tests/index/test_engines.py tests/blocks tests/collection/test_collection.py tests/cli/test_cli.py tests/bench/test_figures.py \
 	tests/service/test_app.py tests/service/test_server.py tests/client
 .PHONY: test-lowest
-test-lowest: $(LOWEST_READY)  ## Test with the lowest versions that pyproject.toml allows: what touches each dependency
+test-lowest: $(LOWEST_READY)  ## Run the tests that use dependencies, with the lowest versions that pyproject.toml allows
 	OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR=$(LOWEST_VENV)/numba $(LOWEST_VENV)/bin/python -m pytest -n auto --dist worksteal -W ignore::DeprecationWarning -m "milvus or not milvus" $(LOWEST_TESTS)
 
 test-data: $(READY)  ## Run the tests that need real data: make test-data DLFH_DATA=/path/to/folder
@@ -98,7 +98,7 @@ CLUSTER_TESTS ?=
 test-cluster: $(READY)  ## Test on a Dask cluster of processes, killing workers: make test-cluster CLUSTER_TESTS="-k killed"
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -m cluster $(CLUSTER_TESTS) tests/blocks tests/collection/test_block_codes.py tests/cli/test_evaluate.py
 
-nightly: test-cluster test-notebooks test-lowest  ## The long forms of the checks that .ci/run shortens
+nightly: test-cluster test-notebooks test-lowest  ## Run the long forms of the checks that .ci/run shortens
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal --hypothesis-profile=nightly
 	$(MAKE) test-engines EFFORT=20
 	$(MAKE) fuzz N=10000
@@ -128,7 +128,7 @@ test-site: docs  ## Build the site and test it in a browser: mathematics, colour
 test-notebooks: $(READY)  ## Run the notebooks in examples/notebooks
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -m notebooks tests/test_notebooks.py
 
-first-use: $(READY)  ## Measure the time from pip install to a first answer in an empty environment; writes docs/install.md
+first-use: $(READY)  ## Measure the time from pip install to a first result in an empty environment; writes docs/install.md
 	$(RUN) -m benchmarks.first_use --write docs/install.md
 
 # Reproducible: the commit's time replaces the build time, so a commit always gives the same bytes.
@@ -152,7 +152,7 @@ fuzz-service: $(READY)  ## Send damaged and random valid requests to a service: 
 
 SECONDS ?= 600
 .PHONY: soak
-soak: $(READY)  ## Use a service for a long time, watch its resources, compare answers with brute force: make soak SECONDS=600
+soak: $(READY)  ## Use a service for a long time, watch its resources, compare results with brute force: make soak SECONDS=600
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m tests.service.soak --seconds $(SECONDS)
 
 SECONDS_EACH ?= 60
@@ -165,7 +165,7 @@ audit: $(AUDIT_READY)  ## Check the locked dependencies for known vulnerabilitie
 sbom: $(AUDIT_READY)  ## Write the software bill of materials to sbom.json
 	$(AUDIT_VENV)/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-file sbom.json $(LOCK)
 
-lock: $(AUDIT_READY)  ## Update the locked versions, which CI tests with
+lock: $(AUDIT_READY)  ## Update the locked versions that CI uses
 	$(AUDIT_VENV)/bin/uv pip compile --quiet --universal --upgrade --python-version 3.11 --extra dev --no-emit-index-url --no-annotate --no-header --output-file $(LOCK) pyproject.toml
 
 coverage: $(READY)  ## Run the tests and write a coverage report to coverage/; fails below the minimum
@@ -213,14 +213,14 @@ study-codes: $(READY)  ## Measure where the solver stalls, and the accuracy that
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.codes_study --write
 
 .PHONY: study-robustness
-study-robustness: $(READY)  ## Measure data that breaks defaults: make study-robustness DLFH_DATA=/path/to/folder
+study-robustness: $(READY)  ## Measure the defaults on difficult data: make study-robustness DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.robustness_study --write docs/defaults.md
 
 study-methods: $(READY)  ## Compare with reference codes: make study-methods DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.methods_study registry reference --write docs/methods.md
 
-# Goes on where it was stopped, in runs/answers.
-study-answers: $(READY)  ## Measure answer quality: make study-answers DLFH_DATA=/path/to/folder
+# An interrupted run continues from the results in runs/answers.
+study-answers: $(READY)  ## Measure search quality: make study-answers DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.answers_study --write docs/answers.md
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.build_study --write docs/answers.md
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.queries_study --write docs/answers.md --picture docs/images/fifty.png
@@ -229,9 +229,9 @@ study-answers: $(READY)  ## Measure answer quality: make study-answers DLFH_DATA
 study-probabilities: $(READY)  ## Compare rankings by label probabilities and by codes: make study-probabilities DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.probabilities_study --write docs/label-probabilities.md
 
-# Goes on where it was stopped, in runs/suggestions.
+# An interrupted run continues from the results in runs/suggestions.
 .PHONY: study-suggestions
-study-suggestions: $(READY)  ## Compare suggested labels with those of other classifiers: make study-suggestions DLFH_DATA=/path/to/folder
+study-suggestions: $(READY)  ## Compare suggested labels with the predictions of other classifiers: make study-suggestions DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.suggestions_study --cache runs/suggestions --write docs/suggest.md
 
 # Goes on where it was stopped, in runs/embeddings.
@@ -240,7 +240,7 @@ study-embeddings: $(WORDS_READY)  ## Compare ways to compress embeddings: make s
 	DLFH_DATA="$(DLFH_DATA)" $(WORDS_VENV)/bin/python -m benchmarks.embeddings_study --write docs/embeddings.md
 
 .PHONY: study-cnn
-study-cnn: $(TORCH_READY)  ## Compare image features, including those of a network: make study-cnn DLFH_DATA=/path/to/folder
+study-cnn: $(TORCH_READY)  ## Compare image features, including CNN features: make study-cnn DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(TORCH_RUN) -m benchmarks.build_study --only features --write docs/features.md
 
 .PHONY: study-probable
@@ -308,7 +308,7 @@ compare: $(READY)  ## Compare all methods, as published and tuned: make compare 
 	$(RUN) -m benchmarks.results_summary --write
 
 .PHONY: test-torch
-test-torch: $(TORCH_READY)  ## Test all that uses PyTorch: deep, clip and cnn
+test-torch: $(TORCH_READY)  ## Run all tests that use PyTorch: deep, clip and cnn
 	$(TORCH_RUN) -m pytest -n auto tests/hashing/test_deep.py tests/features/test_clip.py tests/features/test_efficientnet.py
 
 deep: $(TORCH_READY)  ## Test the deep hash functions, with PyTorch (TORCH=torch==2.13.0 selects a version)

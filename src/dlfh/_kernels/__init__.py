@@ -9,7 +9,7 @@ Modules, and with them Numba, are imported when one of their kernels is first us
 
 from dlfh._imports import import_on_demand
 
-#: The number 1 in fixed point, in which sums are exact; sums over all weighted columns fit in 64 bits.
+#: The number 1 in fixed-point arithmetic, which adds exactly; sums over all weighted columns fit in 64 bits.
 ONE = 1 << 22
 
 #: Names of the kernels in each module.
@@ -25,7 +25,7 @@ MODULES = {
     "strings": "find_strings gather_strings hash_strings",
 }
 
-#: Those of them that run in NumPy on small inputs.
+#: Names of the kernels that run in NumPy on small inputs.
 SMALL_INPUTS = (
     "find_strings finish_products hamming_block hash_strings nearest_by_table nearest_by_weight sparse_products "
     "sum_tables weigh_candidates within_radius"

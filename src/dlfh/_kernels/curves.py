@@ -1,4 +1,4 @@
-"""Logistic curves of many labels, each with its own slope and intercept."""
+"""Logistic curves, with one slope and one intercept per label."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from numba import njit
 
 from dlfh._compile import Kernel
 
-#: Newton steps; a step that does not lower the loss is halved instead.
+#: Maximum number of Newton steps, including the halving of steps that do not lower the loss.
 _MAX_STEPS = 60
-#: More scores than this are grouped: each interval of 1/16 within +-16 counts as its mean, with and without the label.
+#: More scores than this are binned, in intervals of 1/16 from -16 to 16, separately with and without the label.
 _MAX_SCORES = 1024
 _INTERVALS, _PER_UNIT = 512, 16
 
 
 @njit
 def _group(scores, label, positives, place, end, groups):
-    """Fill ``groups`` with the number and the mean of the scores of each group; return the number of groups.
+    """Fill ``groups`` with the size and the mean score of each group, groups of points with the label first.
 
-    The groups of points that have the label come first; also returns their number.
+    Returns the number of groups, and of groups of points with the label.
     """
     n = scores.shape[1]
     sums = np.zeros((2, max(_INTERVALS, n if n <= _MAX_SCORES else 0), 2))
@@ -46,8 +46,8 @@ def fit_curves(scores, starts, positives, slopes, intercepts, pull_to, penalty, 
     """Fit sigma(slope z + intercept) to each label's scores by Newton's method, from the given slopes and intercepts.
 
     Minimises the log loss plus ``penalty / 2 (slope - pull_to)^2``. Row l of ``scores`` has the scores of all points
-    for label l, of which the points ``positives[starts[l]:starts[l + 1]]``, ascending, have the label. Scores have the
-    mean 0 and the standard deviation 1.
+    for label l, with mean 0 and standard deviation 1. The points ``positives[starts[l]:starts[l + 1]]``, in ascending
+    order, have the label.
     """
     groups = np.empty((2 * max(_INTERVALS, _MAX_SCORES), 2))
     for label in range(start, stop):

@@ -22,7 +22,7 @@ def bound_threshold(n_similar, n_dissimilar, kind_weights, unit_threshold):
 
 @njit
 def find_places(shared, distances, n_distances, weights, places):
-    """Set the table index of each column, by (similarity, distance); return the total weights of both kinds."""
+    """Set each column's table index, by (similarity, distance); return the weights of similar and dissimilar ones."""
     n_similar, n_dissimilar = np.int64(0), np.int64(0)
     for q in range(weights.size):
         if shared[q] > 0:
@@ -60,7 +60,7 @@ def signed_sum(residuals, mask):
 
 @njit
 def move_places(places, mask, toward):
-    """Update the table index of each column after a flip: one nearer where its bit has the new sign."""
+    """Update the table index of each column after a flip: one less if its bit has the new sign, otherwise one more."""
     for q in range(places.size):
         places[q] += -1 if mask[q] == toward else 1
 
@@ -70,7 +70,7 @@ def update_bits(code, first_bit, last_bit, columns, places, kinds, residuals, ta
     """Update bits of one code in place; return the number of flips.
 
     ``columns`` contains masks and weights, ``kinds`` the total weights of similar and dissimilar columns.
-    ``own_column`` is the code's own column, of weight 0, whose masks are updated as well; -1 if it has none.
+    ``own_column`` is the code's column among them, of weight 0, whose masks are updated as well; -1 if there is none.
     """
     masks, weights = columns
     residual_table, curvature_table, kind_weights, unit_threshold, is_exact = tables
@@ -100,7 +100,7 @@ def update_bits(code, first_bit, last_bit, columns, places, kinds, residuals, ta
 
 @njit
 def _buffers(n):
-    """Return numbers of shared labels, distances, places in the tables and residuals of ``n`` columns."""
+    """Return buffers for ``n`` columns: numbers of shared labels, distances, table indices and residuals."""
     return np.zeros(n, np.int32), np.empty(n, np.uint16), np.empty(n, np.uint16), np.empty(n, np.int64)
 
 
@@ -194,7 +194,7 @@ def update_observed_rows(
     """Update bits of rows ``start:stop`` against their observed columns only; return the number of flips.
 
     ``pairs`` contains starts, columns and similar: row i was observed with ``columns[starts[i]:starts[i + 1]]``, which
-    are similar (1) or not (0). Otherwise like `update_rows`, at the cost of the observed pairs.
+    are similar (1) or not (0). Otherwise like `update_rows`; the cost is proportional to the number of observed pairs.
     """
     starts, columns, similar = pairs
     longest = np.int64(0)

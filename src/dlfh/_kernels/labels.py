@@ -10,7 +10,7 @@ from dlfh._kernels.inline import count_shared
 
 @Kernel
 def invert_lists(starts, labels, chosen, n_labels):
-    """Return the members of ``chosen``, numbers of label sets, that have each label, as starts and members."""
+    """Return inverted lists (starts, members): for each label, the indices in ``chosen`` of label sets that have it."""
     list_starts = np.zeros(n_labels + 1, np.int64)
     for g in chosen:
         for p in range(starts[g], starts[g + 1]):

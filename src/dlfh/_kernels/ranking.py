@@ -104,7 +104,7 @@ def rank_by_score(tables, items, places, tied):
 
 @Kernel
 def reorder(gains, places, ranked):
-    """Put ``gains[i, j]`` in place ``places[i, j]`` of row i."""
+    """Set ``ranked[i, places[i, j]]`` to ``gains[i, j]``."""
     for i in range(gains.shape[0]):
         for j in range(gains.shape[1]):
             ranked[i, places[i, j]] = gains[i, j]
@@ -124,7 +124,7 @@ def count_marks(ranked, stops, found):
 
 @Kernel
 def sum_precisions(ranked, sizes, items_before, hits_before, depth, found):
-    """Fill ``found`` with the sum of precisions at relevant ranks up to ``depth``, their number, and all hits.
+    """Fill ``found`` with the sum of precisions at relevant ranks up to ``depth``, the number of these and of all hits.
 
     Row i consists of runs of ``sizes[i, h]`` consecutive ranks, each preceded by ``items_before[i, h]`` items, of which
     ``hits_before[i, h]`` are relevant.

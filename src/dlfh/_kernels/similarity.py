@@ -15,7 +15,7 @@ from dlfh._kernels.inline import count_shared
 def pull_and_push(
     products, squared_norms, row_sets, row_weights, label_lists, inverted_lists, unit, first_row, outputs, start, stop
 ):
-    """Fill rows of SePH's attraction p num and repulsion num^2, for the block of rows after ``first_row``.
+    """Fill rows of SePH's attraction p num and repulsion num^2, for the block of rows that starts at ``first_row``.
 
     num_ij = 1 / (1 + |h_i - h_j|^2 / 4), from the block's ``products`` h_i'h_j; p_ij is ``unit`` times the cosine of
     the label sets. Columns are weighted. ``outputs`` are the matrices of attraction and repulsion. Returns the sums of

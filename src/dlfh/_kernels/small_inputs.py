@@ -75,9 +75,9 @@ def sparse_products(starts, columns, values, weights, offset, bit_terms, product
 
 
 def _sum_in_order(values):
-    """Return the sum over the first axis, added one after another."""
+    """Return the sum over the first axis, adding the terms in order."""
     if values.ndim == 2 and values.shape[1] > 1:
-        return np.add.reduce(values, axis=0)  # pairwise along the last axis only, and faster than accumulate
+        return np.add.reduce(values, axis=0)  # in order: NumPy sums only the last axis pairwise
     return np.add.accumulate(values, axis=0)[-1] if len(values) else values.dtype.type(0)
 
 

@@ -52,7 +52,7 @@ def find_strings(sorted_hashes, row_of_hash, offsets, blob, key_hashes, key_offs
 
 @Kernel
 def gather_strings(offsets, blob, rows, new_offsets, new_blob):
-    """Copy the strings of ``rows`` to ``new_offsets`` in a new blob."""
+    """Copy the strings at ``rows`` into ``new_blob``, at ``new_offsets``."""
     for i in range(rows.size):
         source = offsets[rows[i]]
         target = new_offsets[i]

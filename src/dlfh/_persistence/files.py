@@ -18,7 +18,7 @@ from dlfh._validation import shown
 
 try:
     import fcntl
-except ImportError:  # Windows, where users must see to it that only one process writes
+except ImportError:  # Windows: users must ensure that only one process writes
     fcntl = None  # type: ignore[assignment]
 
 #: Names of temporary files, which a crash may leave behind. No other file is deleted.
@@ -46,7 +46,7 @@ def replace_file(target: Path, parts: Iterable[bytes | memoryview], *, overwrite
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            error.filename, error.filename2 = str(target), None  # the caller does not know the temporary file
+            error.filename, error.filename2 = str(target), None  # callers do not know the temporary file
         raise
     sync_folder(target.parent)
 
@@ -76,9 +76,9 @@ def open_regular(path: Path) -> IO[bytes]:
 
 
 def read_regular(path: Path, max_bytes: int | None = None) -> bytes:
-    """Return the content of a regular file of at most ``max_bytes`` bytes; by default, of DLFH_MAX_BYTES.
+    """Return the content of a regular file of at most ``max_bytes`` bytes (default: DLFH_MAX_BYTES).
 
-    A larger file is an OSError or, by default, an InputError that names the variable.
+    A larger file raises OSError or, with the default limit, an InputError that names the variable.
     """
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
@@ -181,7 +181,7 @@ def _locked(path: Path, *, wait: bool) -> Lock:
 def _open_lock(path: Path) -> IO[bytes]:
     """Open or create a lock file. Its content does not matter and is never changed.
 
-    A pipe, on which opening would wait, and a link, which could create a file elsewhere, are refused.
+    Refuse pipes, where opening would wait, and links, where it could create a file elsewhere.
     """
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
@@ -210,11 +210,11 @@ def identity_of(file: IO[bytes] | Path) -> tuple[int, int] | None:
 
 
 def version_problem(version: object, newest: int) -> str | None:
-    """Return why files of a format version cannot be read, as a predicate; None if they can.
+    """Return the reason why a format version cannot be read, as a predicate ("is damaged: ..."); None if it can.
 
-    Versions are counted from 1. ``newest`` is the version that this library writes; it reads all up to that.
+    Versions are counted from 1. ``newest`` is the version that this library writes; it also reads all earlier ones.
     """
-    if type(version) is not int or version < 1:  # True is an int, too
+    if type(version) is not int or version < 1:  # True is an int
         return f"is damaged: its format version is {shown(version)}"
     if version > newest:
         return f"has format version {shown(version)}, but this version of dlfh reads up to {newest}: upgrade dlfh"

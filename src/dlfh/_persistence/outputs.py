@@ -1,4 +1,4 @@
-"""Output files of commands: never over an input, and over an existing file only on request."""
+"""Output files of commands. They never replace an input, and replace other existing files only on request."""
 
 from __future__ import annotations
 

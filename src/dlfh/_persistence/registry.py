@@ -22,10 +22,10 @@ Base = TypeVar("Base")
 
 
 class Registry(Generic[Base]):
-    """Subclasses of a base class by kind, the name that files use.
+    """Subclasses of a base class by kind, their name in files.
 
-    noun: What error messages call the classes.
-    group: Entry points in which other packages name their kinds, as ``kind = "module:Class"``.
+    noun: Name of the classes in error messages.
+    group: Entry-point group in which other packages declare kinds, as ``kind = "module:Class"``.
     """
 
     def __init__(self, noun: str, group: str = "") -> None:
@@ -49,7 +49,7 @@ class Registry(Generic[Base]):
         self._classes[kind] = cls
 
     def find(self, kind: object) -> type[Base]:
-        """Return the class of a kind that a file names."""
+        """Return the class of a kind that was read from a file."""
         if isinstance(kind, str):
             if kind not in self._classes:
                 module = self._modules.get(kind) or self.packaged.get(kind)
@@ -61,7 +61,7 @@ class Registry(Generic[Base]):
 
     @cached_property
     def packaged(self) -> dict[str, str]:
-        """The kinds that other installed packages name in their entry points, and the modules that define them."""
+        """The kinds that other installed packages declare as entry points, and the modules that define them."""
         points = metadata.entry_points(group=self.group) if self.group else ()
         return {point.name: point.module for point in points if point.name not in self._modules}
 
@@ -88,7 +88,7 @@ class Registered:
 
 
 def import_module(name: str) -> Any:
-    """Import a module of another package, whose errors, whatever they are, raise one InputError."""
+    """Import a module of another package; any error in it becomes an InputError."""
     try:
         return importlib.import_module(name)
     except Exception as error:
@@ -100,7 +100,7 @@ def _qualified_name(cls: type) -> str:
 
 
 def parameters_to_json(owner: Parameterized, objects: Registry[Any] | None = None) -> dict[str, Any]:
-    """Return an object's parameters as JSON values, or raise an InputError that names the one without such a form.
+    """Return an object's parameters as JSON values; raise InputError for a parameter that has no such form.
 
     owner: Its ``unsaved_parameters``, and a ``random_state`` that is a generator, become None.
     objects: Classes of nested objects, which are saved with their parameters.

@@ -27,7 +27,7 @@ N_TRAIN, N_TEST = 300, 60  # number of training points and of queries
 
 
 def check_method(method: type[CrossModalHasher], **parameters: Any) -> None:
-    """Check that a method obeys the laws of every method: types, shapes, seeds, files, errors, and that it learns.
+    """Check the laws that every method must obey: types, shapes, seeds, files, errors, and that it learns.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class Battery:
 
     def every_protocol_is_better_than_chance_on_planted_structure(self) -> None:
         train, test = _planted()
-        model = self._class(8, **self._seed)  # with its defaults, however slow
+        model = self._class(8, **self._seed)  # with default parameters, even if slow
         model.fit(train.modalities, train.labels if self._info.supervised else None)
         chance = float(((test.labels @ train.labels.T) > 0).mean())
         for query, item in (("image", "text"), ("text", "image")):
@@ -295,7 +295,7 @@ def _database(model: CrossModalHasher, protocol: str, modality: str, train: Pair
 
 
 def _assert_mostly_equal(a: Array, b: Array, share: float) -> None:
-    """Compare codes that may differ in bits decided by rounding."""
+    """Check that at least ``share`` of the bits are equal; rounding may change the others."""
     assert a.shape == b.shape, f"the shapes {a.shape} and {b.shape} differ"
     equal = (np.unpackbits(a, axis=1) == np.unpackbits(b, axis=1)).mean()
     assert equal >= share, f"only {equal:.3f} of the bits are equal"
@@ -303,7 +303,7 @@ def _assert_mostly_equal(a: Array, b: Array, share: float) -> None:
 
 @contextmanager
 def _raises(kind: type[Exception], message: str) -> Iterator[None]:
-    """Raise AssertionError unless the block raises an error of this kind, in one line that contains the message."""
+    """Raise AssertionError unless the block raises an error of this kind, with one line that contains ``message``."""
     raised = "nothing"
     try:
         yield

@@ -48,12 +48,12 @@ class Cell:
     bits: int
     seed: int
     split: SplitSpec = field(default_factory=SplitSpec)
-    #: Accuracy of a fit; training time and memory with the machine to itself; or accuracy of codes in a file.
+    #: Accuracy of a fit; training time and memory, measured while no other cell runs; or accuracy of codes in a file.
     kind: Literal["retrieval", "time", "codes"] = "retrieval"
     k: int = 50  # cut-off of MAP@k and precision@k
     #: Number of training points that the method learns from (None for all); it encodes the others.
     train_points: int | None = None
-    #: Version of the library, and of the source of other packages' methods; another one may produce other codes.
+    #: Version of the library and, for a method of another package, of its source; codes may differ between versions.
     version: str = __version__
 
     @cached_property
@@ -78,12 +78,12 @@ class Cell:
 class Result:
     """The result of a cell."""
 
-    values: dict[str, Any]  # measurements that the settings determine
+    values: dict[str, Any]  # reproducible measurements
     times: dict[str, Any]  # seconds and bytes, which vary from run to run
-    failure: str | None = None  # reason why there are no values
+    failure: str | None = None  # reason for missing values
     #: The limit that the cell exceeded: ``{"minutes": 5}`` or ``{"gigabytes": 8}``.
     limit: dict[str, float] | None = None
-    machine: dict[str, Any] | None = None  # where it was computed
+    machine: dict[str, Any] | None = None  # the machine that computed the result
 
     def scores(self, protocol: str, direction: str) -> dict[str, Any] | None:
         return cast("dict[str, Any] | None", self.values.get("protocols", {}).get(protocol, {}).get(direction))
@@ -158,7 +158,7 @@ class Cache:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return processor, cores, memory, system and versions of libraries."""
+    """Return the processor, cores, memory, operating system and library versions."""
     processor = find_in_file("/proc/cpuinfo", r"model name\s*:\s*(.+)")
     kilobytes = find_in_file("/proc/meminfo", r"MemTotal:\s*(\d+) kB")
     libraries = {name: importlib.metadata.version(name) for name in ("numpy", "scipy", "numba", "faiss-cpu")}

@@ -44,7 +44,7 @@ class Source:
     parts: dict[str, Paired]  # "all", to be split at random; or "train", "queries" and optionally "unseen"
     notes: tuple[str, ...] = ()  # remarks for the report
     like: str = ""  # key in `dlfh.datasets.descriptions.DATA_SETS` of this data set, or of the one that it imitates
-    as_published: bool = False  # whether the numbers of points and features are those of the published data set
+    as_published: bool = False  # whether it has as many points and features as the published data set
 
     @classmethod
     def of(cls, name: str, parts: dict[str, Paired], notes: tuple[str, ...] = (), **others: Any) -> Source:
@@ -194,7 +194,7 @@ def _matrix_from(arrays: dict[str, Array], name: str) -> Any:
 
 
 def load_source(name: str, file: Path | None = None, *, n_points: int | None = None) -> Source:
-    """Load the icons, a data set by its key and file, "generated:" data (``n_points`` of them), or an array file."""
+    """Load the icons, a data set by its key and file, ``n_points`` points of "generated:" data, or an array file."""
     name = canonical_name(name)
     is_generated = name.startswith(GENERATED)
     if is_generated and file is not None:
@@ -249,8 +249,8 @@ def splits_of(source: Source, seeds: int, queries: int | None = None) -> dict[st
     """Return the query rows by seed, with checksums of the data.
 
     ``fingerprint`` covers all arrays; ``labels`` covers the labels alone, which do not depend on how features were
-    computed. All other rows are training points, and the database of *hashed* and *learned*. Data sets that define
-    their queries have them under the seed "any".
+    computed. All other rows are training points, and form the database of the *hashed* and *learned* protocols. If the
+    data set defines its queries, they are listed under the seed "any".
     """
     first = np.cumsum([0, *map(len, source.parts.values())])
     numbered = {
@@ -271,7 +271,7 @@ def splits_of(source: Source, seeds: int, queries: int | None = None) -> dict[st
 
 
 def compare_splits(published: Any, source: Source) -> list[str]:
-    """Return how the data and its splits differ from published ones."""
+    """Return the differences between the data with its splits and a published splits file, one sentence each."""
     if not isinstance(published, dict) or published.get("format") != _FORMAT:
         raise InputError(f"not a splits file: its format is not {_FORMAT!r}")
     n_queries = len(next(iter(published["queries"].values())))

@@ -27,13 +27,13 @@ from dlfh.metrics.measures import AP, PR, P, nDCG
 CURVE_POINTS = 60  # number of points on a precision-recall curve, evenly spaced in the logarithm of the rank
 EXACT_AT = 5  # cut-off of the precision that counts items with exactly the query's labels
 
-_compiled: set[str] = set()  # methods that this process has fitted before, so that their kernels are compiled
+_compiled: set[str] = set()  # methods that this process has fitted, whose kernels are therefore compiled
 
 Measured = tuple[dict[str, Any], dict[str, Any]]
 
 
 def build(cell: Cell, threads: int, memory: int | None = None) -> CrossModalHasher:
-    """Return the unfitted method of a cell; ``memory`` limits whether it runs, but does not change its codes."""
+    """Return the unfitted method of a cell; ``memory`` may keep it from running, but does not change its codes."""
     method: Any = METHODS[cell.method]
     given: dict[str, Any] = {"n_jobs": threads}
     if not method.info.is_deterministic:
@@ -72,7 +72,7 @@ def retrieval(cell: Cell, parts: Partition, threads: int = 1, memory: int | None
 
 
 def training_time(cell: Cell, parts: Partition, threads: int, memory: int | None = None) -> Measured:
-    """Time a fit, after a first one on a few points that compiles everything."""
+    """Time a fit, after a fit to a few points that compiles the kernels."""
     if cell.method not in _compiled:
         few = parts.train.take(np.arange(min(300, len(parts.train))))
         build(cell, threads, memory).fit(few.modalities, few.labels)
@@ -158,7 +158,7 @@ def _databases(
 def _protocols(
     cell: Cell, parts: Partition, threads: int, queries: _Forms, databases: dict[str, _Database]
 ) -> dict[str, dict[str, Any]]:
-    """Return scores; without unseen points, each half of the queries is the unseen database of the other."""
+    """Return scores; if there are no unseen points, each half of the queries is the unseen database of the other."""
     labels = parts.queries.labels
     searches = {protocol: [_Search(queries, labels, *each)] for protocol, each in databases.items()}
     if parts.unseen is None and len(parts.queries) > 1:
@@ -211,7 +211,7 @@ def _scores(searches: list[_Search], query: str, database: str, k: int, threads:
 
 
 def _reset_peak() -> None:
-    with contextlib.suppress(OSError):  # without Linux, the peak is that of the whole process, compilation included
+    with contextlib.suppress(OSError):  # only on Linux; elsewhere, the peak includes compilation
         Path("/proc/self/clear_refs").write_text("5")
 
 

@@ -64,7 +64,7 @@ class Plan:
         return range(1 if is_fixed else min(row.seeds or self.settings.seeds, self.settings.seeds))
 
     def check(self, cells: Iterable[Cell]) -> None:
-        """Raise InputError for splits that leave too few points, or parameters that a method refuses."""
+        """Raise InputError if a split leaves too few points, or a method rejects its parameters."""
         for split in {cell.split: None for cell in cells}:
             self.source.check(split)
         fitted = [cell for cell in cells if cell.kind != "codes"]
@@ -75,7 +75,7 @@ class Plan:
                 raise InputError(f"{cell.method}: {error}") from None
 
     def cells(self, row: Row, bits: int) -> list[Cell]:
-        """Return the cells of a row, one for each seed; codes that were computed elsewhere may lack some."""
+        """Return the cells of a row, one for each seed; a folder of codes may lack some seeds."""
         if row.codes is None:
             return [self.cell(row, bits, seed) for seed in self.seeds(row)]
         places = {seed: code_place(row.codes, bits, seed) for seed in self.seeds(row)}
@@ -118,7 +118,7 @@ class Study(Plan):
     def runs(
         self, row: Row, bits: int, protocol: str, way: str | None = None, measure: str = "map"
     ) -> list[float | None]:
-        """Return a measure in one direction, or its mean over all, for every run of a row; None where it failed."""
+        """Return a measure, in one direction or averaged over all, for each run of a row; None for failed runs."""
         ways = self.directions if way is None else [way]
         results = [self.results[cell] for cell in self.cells(row, bits)]
         values: list[list[Any]] = [
@@ -133,7 +133,7 @@ class Study(Plan):
 
 @cache
 def _sources(method: type) -> str:
-    """Return a hash of a method's module, or of its whole package: after a change, its cells are computed again."""
+    """Return a hash of the source of a method's module or package, so that changes to it invalidate cached cells."""
     module = sys.modules[method.__module__.partition(".")[0]]
     folders = [Path(folder) for folder in getattr(module, "__path__", ())]
     files = [file for folder in folders for file in sorted(folder.rglob("*.py"))] or [Path(str(module.__file__))]
@@ -145,7 +145,7 @@ def _checksum(files: Iterable[Path]) -> str:
 
 
 def _same(value: Any, other: Any) -> bool:
-    """Compare parameters; 1 and True differ."""
+    """Return whether two parameter values are equal; 1 and True are not."""
     return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
 
 
@@ -157,17 +157,17 @@ class Section:
     title: str
     paragraphs: tuple[str, ...]
     blocks: tuple[ReportTable | Figure, ...]
-    varies: bool = False  # whether it has times and memory, which differ from run to run
+    varies: bool = False  # whether it contains times or memory, which differ from run to run
     files: Mapping[str, str] = field(default_factory=dict)  # further files by name, not shown in the report
 
     def is_folded(self, block: ReportTable | Figure) -> bool:
-        """Return whether a page shows only the title of a block until it is clicked: all tables but the first."""
+        """Return whether a block is collapsed until it is clicked: all tables but the first are."""
         return any(block is each for each in [each for each in self.blocks if isinstance(each, ReportTable)][1:])
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """The cells that an experiment needs, the sections it makes of their results, and whether it draws figures."""
+    """An experiment: the cells it needs, a function that reports their results, and whether it draws figures."""
 
     name: str
     title: str

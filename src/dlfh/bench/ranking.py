@@ -82,7 +82,7 @@ class Ranking:
     """Mean ranks of methods, best first; rank 1 is best."""
 
     ranks: dict[str, float]
-    n_blocks: int  # number of comparisons of all methods
+    n_blocks: int  # number of blocks, in each of which all methods are ranked
     statistic: float  # Friedman's, corrected for ties
     p_value: float  # by Iman and Davenport's F distribution
     difference: float  # critical difference of mean ranks
@@ -179,7 +179,7 @@ def _common_rows(scores: list[RunScore], rows: Sequence[str] | None) -> tuple[li
 def _score_matrix(scores: list[RunScore], labels: list[str], *, mean_over_runs: bool = False) -> Floats:
     """Return MAP by block and row; a block is a data set, a direction and, unless means are taken, a run.
 
-    Deterministic rows have a single run, which counts in every block. Of the others, only the runs that all have count.
+    Deterministic rows have a single run, which is used in every block. Other rows use only the seeds they all have.
     """
     by_place: dict[tuple[str, str], dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for score in scores:

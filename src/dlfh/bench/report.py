@@ -38,7 +38,7 @@ def to_cite(sections: Iterable[Section]) -> list[str]:
 
 
 def check_report_place(folder: Path, name: str, settings: str, settings_file: Path | None) -> None:
-    """Raise InputError if a report would replace files that are not a report's, or other settings that were read."""
+    """Raise InputError if a report would replace files that do not belong to a report, or the settings file it used."""
     target = folder / f"{name}.toml"
     _check_replaceable(folder, [f"{name}.html", f"{name}.md", target.name], f"{name}.*")
     is_source = settings_file is not None and target.exists() and target.samefile(settings_file)
@@ -47,7 +47,7 @@ def check_report_place(folder: Path, name: str, settings: str, settings_file: Pa
 
 
 def _check_replaceable(folder: Path, files: Iterable[str], pages: str) -> None:
-    """Raise InputError if one of the files exists and no page among ``pages`` is a report."""
+    """Raise InputError if one of the files exists, and no page that matches the glob ``pages`` is a report."""
     existing = [folder / file for file in files if (folder / file).exists()]
     if existing and not any(
         path.suffix in (".html", ".md")

@@ -98,7 +98,7 @@ class Worker:
             return 0
 
     def describe_end(self) -> str:
-        with contextlib.suppress(subprocess.TimeoutExpired):  # it may have closed its output just before
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it may have just closed its output, and exit soon
             self._process.wait(timeout=5)
         status = self._process.poll()
         if status is None:
@@ -143,7 +143,7 @@ class Runner:
         self._checked = 0.0
 
     def run(self, source: Source, cells: Iterable[Cell]) -> dict[Cell, Result]:
-        """Return the results of all cells, computing those that are missing."""
+        """Return the results of all cells, computing the missing ones."""
         cells = list(dict.fromkeys(cells))
         self._lost = {}
         n_processes = n_workers(self.settings)
@@ -174,8 +174,8 @@ class Runner:
         return result
 
     def _compute(self, data: Path, costs: dict[Cell, float], n_processes: int, threads: int, advance: Advance) -> None:
-        # The last cell is taken first. Large cells start first, so that none is left over in the end; of the timed
-        # ones the small, so that the memory they leave allocated does not count towards the next peak.
+        # The last cell in the list starts first. Large cells come first, so that none runs alone at the end. If cells
+        # are timed, small ones come first: memory that a large one left allocated would count in the next peak.
         is_timed = any(cell.kind == "time" for cell in costs)
         waiting = sorted(costs, key=lambda cell: costs[cell], reverse=is_timed)
         messages: queue.Queue[Message] = queue.Queue()
@@ -192,30 +192,30 @@ class Runner:
                 for worker, answer in self._answers(messages, busy):
                     cell = busy.pop(worker)
                     if answer is None:
-                        self._lose(cell, worker, waiting, advance)
+                        self._retry_or_fail(cell, worker, waiting, advance)
                         continue
                     if worker.is_alive:
                         idle.append(worker)
                     else:
                         worker.end()
-                    self._keep(cell, answer, waiting, advance)
+                    self._record(cell, answer, waiting, advance)
         finally:
             for worker in (*busy, *idle):
                 worker.end()
 
-    def _keep(self, cell: Cell, answer: dict[str, Any], waiting: list[Cell], advance: Advance) -> None:
-        """Cache the result of a cell, and give up larger cells that would exceed the same limit."""
+    def _record(self, cell: Cell, answer: dict[str, Any], waiting: list[Cell], advance: Advance) -> None:
+        """Cache the result of a cell, and skip larger cells that would exceed the same limit."""
         values, times = answer.get("values", {}), answer.get("times", {})
         result = Result(values, times, answer.get("failure"), answer.get("limit"), self._machine)
         self.cache.put(cell, result)
         self._lost.pop(cell, None)
         advance()
-        for larger in _hopeless(cell, result, waiting):
+        for larger in _cells_over_limit(cell, result, waiting):
             waiting.remove(larger)
             self.cache.put(larger, replace(result, failure=f"not tried: with fewer points {result.failure}"))
             advance()
 
-    def _lose(self, cell: Cell, worker: Worker, waiting: list[Cell], advance: Advance) -> None:
+    def _retry_or_fail(self, cell: Cell, worker: Worker, waiting: list[Cell], advance: Advance) -> None:
         """Retry a cell whose worker died; the second time, record a failure, which is not cached."""
         ended = worker.describe_end()
         worker.end()
@@ -228,7 +228,7 @@ class Runner:
         self._lost[cell] = Result({}, {}, f"its process {ended}", None, self._machine)
 
     def _answers(self, messages: queue.Queue[Message], busy: dict[Worker, Cell]) -> list[Message]:
-        """Wait briefly for an answer, and stop workers that exceed their limits."""
+        """Wait briefly for answers, and stop workers that exceed their limits."""
         answers: list[Message] = []
         with contextlib.suppress(queue.Empty):
             answers.append(messages.get(timeout=_TICK))
@@ -251,7 +251,7 @@ class Runner:
         return None
 
 
-def _hopeless(cell: Cell, result: Result, waiting: list[Cell]) -> list[Cell]:
+def _cells_over_limit(cell: Cell, result: Result, waiting: list[Cell]) -> list[Cell]:
     """Return the pending cells that time the same fit on more points, if this cell exceeded a limit."""
     if cell.kind != "time" or result.limit is None:
         return []
@@ -270,7 +270,7 @@ def compute(request: dict[str, Any], source: Any, threads: int, memory: int) -> 
     try:
         values, times = measure(cell, source.split(cell.split), threads, memory)
     except DLFHError as error:
-        # A method that has a memory limit may have refused because of it, so a higher limit is worth a retry.
+        # A method with a memory limit may have failed because of it, so a higher limit is worth a retry.
         is_limited = cell.kind != "codes" and "memory" in METHODS[cell.method]().get_params(deep=False)
         return {"failure": str(error), "limit": {"gigabytes": memory / 1e9} if is_limited else None}
     except MemoryError:
@@ -286,7 +286,7 @@ def work() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     data, threads, memory = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
-    os.dup2(2, 1)  # keep anything that libraries print out of the answers
+    os.dup2(2, 1)  # output of libraries must not mix with the answers
     requests: queue.Queue[str] = queue.Queue()
 
     def read() -> None:

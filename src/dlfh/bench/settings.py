@@ -29,7 +29,7 @@ def _paper(method: Any) -> dict[str, Any]:
     return {name: "n_bits" if name == "sample_size" else value for name, value in changed.items() if name != "n_bits"}
 
 
-#: Parameters by row that differ from the method's defaults; footnotes list them.
+#: Parameters of rows that differ from the method's defaults; footnotes list them.
 DEFAULT_PARAMETERS: dict[str, dict[str, Any]] = {
     "CMFH paper": {"updates": "code-as-is", "init": "uniform", "max_iter": 25, "tol": 0.0},
     "CMSSH paper": {"step": "unit"},
@@ -46,7 +46,7 @@ DEFAULT_PARAMETERS: dict[str, dict[str, Any]] = {
     "SePH paper": {"train_points": 5000, "init": "random"},
 }
 
-#: The paper's data sets: its eight methods as it ran them come first, and the protocol of its SePH last.
+#: Settings for the paper's data sets: its eight methods with its parameters come first. SePH used the last protocol.
 _PAPER_METHODS = ("DLFH", "SMFH", "SCM", "CMFH", "CCAITQ", "MLBE", "KDLFH", "SePH")
 _PAPER_DATA: dict[str, Any] = {
     "methods": [
@@ -58,8 +58,8 @@ _PAPER_DATA: dict[str, Any] = {
     "parameters": {"SMFH paper": {**DEFAULT_PARAMETERS["SMFH paper"], "mu": 100.0, "alpha": 10.0, "sample_size": 5000}},
 }
 
-#: Settings by data set. The icons are for a quick look; CRH is fast on the few features of Wiki and slow on the 2,912
-#: of IAPR TC-12, where MLBE and SePH take minutes, too.
+#: Settings by data set. The icons get short runs, for a quick look. CRH is fast with the few features of Wiki; with the
+#: 2,912 features of IAPR TC-12, CRH, MLBE and SePH take minutes.
 DATA_SETTINGS: dict[str, dict[str, Any]] = {
     "icons": {"seeds": 2, "parameters": {"CRH": {"n_pairs": 500, "n_restarts": 1, "max_iter": 2}}},
     "wiki": {"parameters": {"CRH": {}}},
@@ -96,7 +96,7 @@ class Row:
         return {name: bits if value == "n_bits" else value for name, value in {**self.parameters, **changed}.items()}
 
     def footnote(self, n_train: int) -> str:
-        """Describe what differs from the method's defaults; empty if nothing does."""
+        """Describe the differences from the method's defaults; empty if there are none."""
         if self.codes is not None:
             return f"codes computed elsewhere, from {self.codes}"
         differences = [f"{name} = {value}" for name, value in self.parameters.items()]
@@ -109,7 +109,7 @@ class Row:
 
 @dataclass(frozen=True)
 class TimeSettings:
-    """Training time: numbers of training points (by default those of the paper) and code length."""
+    """Training time: training set sizes (by default the paper's) and code length."""
 
     sizes: tuple[int, ...] = ()
     bits: int = 16
@@ -117,7 +117,7 @@ class TimeSettings:
 
 @dataclass(frozen=True)
 class ConvergenceSettings:
-    """Objective and MAP by iteration: code lengths, iterations and training points, by default those of the paper."""
+    """Objective and MAP by iteration: code lengths, iterations and training points (by default the paper's)."""
 
     bits: tuple[int, ...] = (32, 64)
     iterations: int = 30
@@ -144,7 +144,7 @@ class CurveSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that determines what a run computes, and its limits.
+    """Settings of a run, including its limits.
 
     Examples
     --------
@@ -156,14 +156,14 @@ class Settings:
     #: Labels of the rows.
     methods: tuple[str, ...] = ("DLFH", "DLFH paper", *(name for name in MODULES if name != "DLFH"))
     bits: tuple[int, ...] = (16, 32, 64)
-    seeds: int = 5  # number of runs of every cell that involves randomness
+    seeds: int = 5  # number of runs of each cell whose split or method is random
     protocols: tuple[str, ...] = ("unseen", "hashed", "learned")
     k: int = 50  # cut-off of MAP@k and precision@k
     #: Number of queries, if the data set does not define them; by default a fifth of the points, at most 2,000.
     queries: int | None = None
     resplit: bool = True  # whether each run draws new queries, if the data set does not define them
     unseen_share: float = 0.0  # see `dlfh.bench.cells.SplitSpec`
-    #: Worker processes (None for one per core), and threads of each, which may change the last digits of results.
+    #: Number of worker processes (None for one per core) and of threads per process, which may change the last digits.
     jobs: int | None = None
     threads: int = 1
     memory_gb: float = 8.0  # limit of one cell, data included
@@ -177,7 +177,7 @@ class Settings:
     curves: CurveSettings = field(default_factory=CurveSettings)
     #: Further rows: folders of codes that were computed elsewhere, by label.
     codes: dict[str, str] = field(default_factory=dict)
-    #: Parameters by row; those of a row replace its default parameters.
+    #: Parameters by row, which replace the row's default parameters.
     parameters: dict[str, dict[str, Any]] = field(default_factory=lambda: dict(DEFAULT_PARAMETERS))
 
     @classmethod
@@ -252,7 +252,7 @@ class Settings:
 
 
 def _check_values(settings: Any, path: str = "") -> None:
-    """Check that numbers are in range, and that lists have no value twice."""
+    """Check that numbers are in range, and that lists have no duplicates."""
     for name, value in ((path + each.name, getattr(settings, each.name)) for each in fields(settings)):
         values = value if isinstance(value, tuple) else (value,)
         if not values and name not in _MAY_BE_EMPTY:
@@ -301,7 +301,7 @@ def _replaced(settings: Any, given: Mapping[str, Any], path: str) -> Any:
 
 
 def _converted(value: Any, default: Any, annotation: str, name: str) -> Any:
-    """Return a value with the type that its field is annotated with."""
+    """Convert a value to the annotated type of its field."""
     if is_dataclass(default):
         if not isinstance(value, Mapping):
             raise InputError(f"{name} must be a table, [{name}], got {value!r}")

@@ -34,7 +34,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row: label, entries and a footnote to the label; ``published`` rows have the figures of the paper."""
+    """A row: label, entries and a footnote to the label; ``published`` rows have figures from the paper."""
 
     label: str
     entries: tuple[Summary, ...]
@@ -44,7 +44,7 @@ class TableRow:
 
 @dataclass(frozen=True)
 class _Format:
-    """How a format renders text, numbers and references to footnotes."""
+    """Templates of an output format for text, numbers and footnote references."""
 
     escape: Callable[[str], str]
     best: str
@@ -262,7 +262,7 @@ def summarize(values: Sequence[float | None], notes: Iterable[str] = ()) -> Summ
 
 
 def mark_best(rows: Sequence[TableRow], digits: int = 3) -> tuple[TableRow, ...]:
-    """Mark the highest mean of each column, and all that round to it; published rows are ignored."""
+    """Mark the highest mean of each column, and all means equal to it after rounding; published rows are ignored."""
     measured = [[entry.mean for entry in row.entries] for row in rows if not row.published]
     columns = ([round(mean, digits) for mean in column if mean is not None] for column in zip(*measured, strict=True))
     best = [max(means, default=None) for means in columns]

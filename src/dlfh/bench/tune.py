@@ -88,7 +88,7 @@ class ParameterSearch:
         return [dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values())]
 
     def run(self, runner: Runner) -> list[Trial[Parameters]]:
-        """Return the trials, best first; eliminated candidates come after those that got more of the budget."""
+        """Return the trials, best first; candidates that were eliminated earlier, with smaller budgets, come later."""
 
         def evaluate(candidates: Sequence[Parameters], budget: int | None) -> list[Trial[Parameters]]:
             cells = [self._cells(parameters, budget) for parameters in candidates]
@@ -141,7 +141,7 @@ class ParameterSearch:
         cells = []
         for seed in range(n_seeds):
             cell = self.plan.cell(row, self.bits, seed, changed=changed)
-            # The queries are those of seed 0 in every run, so that no query is ever a validation point.
+            # Every run uses the queries of seed 0, so that no query is ever a validation point.
             split = replace(cell.split, seed=0, size=size, validation_share=self.validation_share, validation_seed=seed)
             cells.append(replace(cell, split=split, train_points=train_points))
         return cells
@@ -164,7 +164,7 @@ SearchResults: TypeAlias = Sequence[tuple[ParameterSearch, Sequence[Trial[Parame
 
 
 def tuned_toml(results: SearchResults) -> str:
-    """Return the best parameters as settings for `dlfh bench --settings`, except of methods that were not evaluated."""
+    """Return the best parameters as settings for `dlfh bench --settings`, omitting methods that were not evaluated."""
     evaluated = [(search, trials[0].candidate) for search, trials in results if len(trials[0].scores)]
     if not evaluated:
         raise InputError(f"no candidate could be evaluated: {results[0][1][0].note}")

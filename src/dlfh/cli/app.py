@@ -29,12 +29,12 @@ COMMANDS = (
     *("build", "search", "suggest", "serve", "add", "remove", "sync", "meaning", "copy", "export", "info", "evaluate"),
     *("fit", "encode", "tune", "bench", "methods", "cite"),
 )
-#: Modules of commands that share one; the others are in the module of their name.
+#: Modules of the commands that are not in a module of the same name.
 _MODULES = {
     **{"fit": "build", "add": "update", "remove": "update", "sync": "update", "meaning": "update", "export": "copy"},
     **{"methods": "info", "cite": "info"},
 }
-#: Between paragraphs, and before each example and each term that is explained, in the help of a command.
+#: Breaks in the help of a command: between paragraphs, and before each example and each bold term.
 _BREAK = re.compile(r"\n\n|\n *(?=\$ |\[b\])")
 
 
@@ -52,7 +52,7 @@ def make_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
     app.callback()(with_options(root))
     for name in names:
         command = getattr(import_module(f"dlfh.cli.{_MODULES.get(name, name)}"), name)
-        paragraphs = _BREAK.split(command.__doc__)  # joined lines are wrapped to the width of the terminal
+        paragraphs = _BREAK.split(command.__doc__)  # lines are joined, because the terminal wraps them
         app.command(name, help="\n\n".join(" ".join(text.split()) for text in paragraphs))(with_options(command))
     return app
 
@@ -104,7 +104,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 class _Terminated(KeyboardInterrupt):
-    """SIGTERM. After a plain KeyboardInterrupt inside `eval`, Python would exit by a signal instead of a code."""
+    """SIGTERM. After a plain KeyboardInterrupt in `eval`, even if caught, Python exits by signal, without a code."""
 
 
 @contextmanager
@@ -116,7 +116,7 @@ def _termination_as_interrupt() -> Iterator[None]:
 
     try:
         previous = signal.signal(signal.SIGTERM, interrupt)
-    except ValueError:  # not the main thread, which alone receives signals
+    except ValueError:  # only the main thread can set signal handlers
         yield
         return
     try:

@@ -26,7 +26,7 @@ _data = functools.partial(option, panel="Data")
 _run_option = functools.partial(option, panel="Computation")
 _splits = functools.partial(option, panel="For splits")
 
-#: Options of the "experiments" that compute nothing; all options but those for splits apply to the others.
+#: Options of rank and splits, which train no models. Other experiments take all options except those for splits.
 _APPLICABLE = {
     "rank": {"output", "bits", "methods", "quiet"},
     "splits": {"output", "file", "seeds", "queries", "points", "check", "overwrite", "quiet"},
@@ -241,7 +241,7 @@ def _write_splits(data: str, options: BenchOptions) -> None:
 
 
 def default_folder(data: str) -> Path:
-    """Return the default folder of a report and of intermediate results."""
+    """Return the default folder for a report and its intermediate results."""
     return Path(f"bench-{Path(data).stem.replace(':', '-')}")
 
 

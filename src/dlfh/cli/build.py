@@ -183,7 +183,7 @@ def build(
         random_state=training.seed,
         address=items_at,
     )
-    set_verbosity(encoder, False)  # an option of this command, not a property of the features to report
+    set_verbosity(encoder, False)  # do not report verbosity as a feature parameter
     with built.collection as collection:
         n_items, address = len(collection), collection.index.address
     summary: dict[str, Any] = {"collection": str(output), "items": n_items}
@@ -206,7 +206,7 @@ def build(
 
 
 def _pictures(items: Items) -> str:
-    """Return the option of `dlfh serve` that permits the pictures of items."""
+    """Return the --pictures option that lets `dlfh serve` show the images of items."""
     folders = {os.path.abspath(file.parent) for file in image_files(items)}
     if not folders:
         return ""
@@ -250,7 +250,7 @@ def fit(
         encoder, read = training.make_encoder(items, options)
         fitted = fit_and_evaluate(encoder, read, training.hold_out, random_state=training.seed)
         assert fitted.training is not None
-        set_verbosity(encoder, False)  # an option of this command, not a property of the model
+        set_verbosity(encoder, False)  # do not save verbosity with the model
         problems = fitted.database_vectors.problems
         counts = len(fitted.training), fitted.training.n_incomplete
     encoder.save(output, overwrite=options.overwrite)
@@ -275,7 +275,7 @@ def _describe(encoder: Encoder) -> str:
 def _summarize(
     encoder: Encoder, n_trained: int, n_incomplete: int, evaluation: EvaluationReport
 ) -> tuple[str, dict[str, Any]]:
-    """Return the number of training items for people, and the results of training for JSON."""
+    """Return the number of training items as text, and a summary of the training as JSON values."""
     from dlfh.collection.choosing import trial_summary
 
     summary = {

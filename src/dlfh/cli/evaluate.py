@@ -138,7 +138,7 @@ def _evaluate_codes(database: str, queries: str, options: CodeOptions, as_json: 
 
     def open_labels(value: Any) -> Any:
         labels = open_matrix(*place_of(value))
-        is_column = not isinstance(labels, Blocks) and labels.shape[1:] == (1,)  # class ids as MATLAB stores them
+        is_column = not isinstance(labels, Blocks) and labels.shape[1:] == (1,)  # MATLAB stores class ids as a column
         return np.ravel(labels) if is_column else labels
 
     def to_plain(value: Any) -> Any:  # a curve becomes lists

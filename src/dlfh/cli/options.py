@@ -1,4 +1,4 @@
-"""Options that several commands share, and the items, models and collections that they name."""
+"""Options that several commands share, and functions that open the items, models and collections they name."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class ItemOptions:
         outputs: Sequence[Path | None] = (),
         part: Literal["train", "queries"] | None = None,
     ) -> Items:
-        """Read the items, for a model with the modalities ``known``; raise InputError if an output is one of them.
+        """Read the items for a model with the modalities ``known``; raise InputError if an output is an input image.
 
         The modalities guessed from a bare folder of images are restricted to the known ones.
         """
@@ -164,7 +164,7 @@ class OutputOptions:
 
 
 def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a command take dataclasses of options, whose fields replace the parameter in the signature for Typer."""
+    """Let a command take dataclasses of options; the signature that Typer sees has their fields instead."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: group for name, group in hints.items() if is_dataclass(group)}
     parameters: dict[str, tuple[Any, Any]] = {}  # types and defaults
@@ -202,12 +202,12 @@ def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def stored_in(address: str | None) -> str:
-    """Return the part of a message that says in which database items are stored; empty if in none."""
+    """Return the part of a message that names the database of the items; empty if there is none."""
     return "" if address is None else f", stored in {address}: set DLFH_ENGINES to this address to open them"
 
 
 def load_encoder(path: Path, verbose: bool = False) -> Encoder:
-    """Load the encoder of a model folder or a collection; wrap a bare method in an encoder of vectors."""
+    """Load the encoder of a model folder or a collection; wrap a model without featurizers in a vector encoder."""
     from dlfh.collection import Encoder, load
     from dlfh.collection.folder import is_collection
     from dlfh.features import Vectors
@@ -232,13 +232,13 @@ def open_collection(path: Path, *, writable: bool = False, verbose: bool = False
 
 
 def set_verbosity(encoder: Encoder, verbose: bool) -> None:
-    """Let the featurizers of an encoder report progress, or not."""
+    """Set whether the featurizers of an encoder report progress."""
     for featurizer in encoder.featurizers_.values():
         featurizer.verbose = verbose
 
 
 def check_unset(options: Any, applicable: Container[str], reason: str) -> None:
-    """Raise InputError if an option in a group was set that is not applicable."""
+    """Raise InputError if an option was set that is not applicable."""
     for field in fields(options):
         default = getattr(field.default, "default", field.default)
         if getattr(options, field.name) != default and field.name not in applicable:
@@ -317,7 +317,7 @@ def _columns(given: list[str] | None, name: str) -> dict[str, str] | None:
 
 
 def _parse_value(text: str) -> Any:
-    """Return the JSON value that a text spells, or else the text itself."""
+    """Parse a text as JSON; if it is invalid, return the text itself."""
     try:
         return json.loads(text)
     except ValueError:

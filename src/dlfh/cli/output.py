@@ -50,9 +50,9 @@ def print_json(value: Any) -> None:
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
-    """Return JSON without characters that control a terminal."""
+    """Return JSON with terminal control characters escaped."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
-    # JSON escapes only some of the characters that control a terminal; the newlines here are its own.
+    # JSON escapes only some control characters. The newlines that remain come from the indentation.
     return CONTROL_CHARACTERS.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
 
 
@@ -99,7 +99,7 @@ def print_quality(directions: Sequence[RetrievalQuality], title: str) -> None:
 
 
 def print_trials(trials: Sequence[Trial[Any]], n_draws: int = 1) -> None:
-    """Print the options that were tried and those that were chosen."""
+    """Print the options that were tried, and mark the chosen ones."""
     if not trials:
         return
     samples = "" if n_draws == 1 else f", mean over {n_draws} samples"
@@ -150,7 +150,7 @@ def print_error(message: object) -> None:
 
 
 def print_problems(problems: Sequence[Problem]) -> None:
-    """Print on standard error what was skipped and why: the first twenty problems and the number of others."""
+    """Print skipped input, with reasons, on standard error: the first twenty problems and the number of others."""
     if not problems:
         return
     skipped = Counter(problem.skipped for problem in problems)

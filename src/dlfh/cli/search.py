@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dlfh.collection import Collection, SearchOptions
     from dlfh.collection.query import Query, SearchResult
 
-#: Characters of a text in a table.
+#: Maximum length of a text in a table.
 _WIDTH = 60
 
 _HELP = """\
@@ -43,7 +43,7 @@ Type a text to search for it, or a command:
 
 @dataclass
 class SearchSession:
-    """Answers queries, and prints and draws the results; each picture replaces the one before."""
+    """Answers queries, and prints and draws the results; each picture replaces the previous one."""
 
     collection: Collection
     options: SearchOptions
@@ -133,7 +133,7 @@ def search(
 ) -> None:
     """Search a collection by a text, an image, a vector, or one of its items; or by one of these and a text.
 
-    Without a query, it opens a prompt, or reads one query per line from a pipe.
+    Without a query, the command opens a prompt, or reads one query per line from a pipe.
 
     [b]Examples[/b]
     $ dlfh search shop/ red running shoes

@@ -58,6 +58,6 @@ def serve(
 
     serve_collection(collection, settings, host=host, port=port, on_ready=announce)
     if any(thread.name.startswith(THREAD_NAME) for thread in threading.enumerate()):
-        # Python would wait for a search that takes long. Changes that were acknowledged are on disk.
+        # Python would wait for slow searches. No change is lost: acknowledged changes are on disk.
         sys.stdout.flush()
         os._exit(0)

@@ -181,7 +181,7 @@ def _tune_vectors(method: str, data: str, options: TuneOptions) -> None:
     source = options.load(data)
     cache = options.cache or default_folder(data)
     target = options.output or cache / f"tuned-{method.translate(str.maketrans(' ,:', '---'))}.toml"
-    candidates = target.parent / f"{target.stem}-candidates.csv"  # with_name refuses "."
+    candidates = target.parent / f"{target.stem}-candidates.csv"  # Path.with_name fails for "."
     for path in (target, candidates):
         if path.is_dir():
             raise InputError(f"cannot write {path}: it is a folder")

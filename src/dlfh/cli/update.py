@@ -54,7 +54,7 @@ def add(
     $ dlfh add shop/ NEWPHOTOS/ --table new.csv --image file --text caption --update
     """
     options.check([collection, *items.inputs()])
-    # Computing features takes long and needs no lock: others may write meanwhile.
+    # Computing features is slow and needs no lock: other processes may write meanwhile.
     with open_collection(collection, verbose=options.verbose) as opened:
         new = items.read(opened.encoder.modalities_, outputs=[options.problem_file])
         vectors = opened.encoder.featurize_items(new)
@@ -185,7 +185,7 @@ def sync(
 
 
 def _images_in(items: ItemOptions) -> Iterator[Path]:
-    """Yield the images in the source folder, including those that the table does not name yet."""
+    """Yield the images in the source folder, including images that the table does not list yet."""
     from dlfh.datasets.image_files import IMAGE_SUFFIXES
 
     source = items.source or items.table
@@ -198,7 +198,7 @@ def _images_in(items: ItemOptions) -> Iterator[Path]:
 
 
 class Watch:
-    """Waits until files, which need not exist, have changed and are no longer changing."""
+    """Waits until files, which need not exist, have changed and then stopped changing."""
 
     def __init__(self, files: Callable[[], Iterable[Path | None]], interval: float) -> None:
         self._files = files

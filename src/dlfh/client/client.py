@@ -26,16 +26,16 @@ from dlfh.errors import InputError, ServiceError
 from dlfh.features.images import read_image
 from dlfh.index.items import Item
 
-#: Bytes of JSON around the values of a request.
+#: Maximum size of the JSON around the values of a request, in bytes.
 _OVERHEAD = 4096
 
 
 class Client:
     """A served collection, with the methods of `dlfh.Collection`, over HTTP.
 
-    Results are the same, except that the paths of images are not disclosed. An invalid call raises `InputError`, a
-    failure of the service `ServiceError`. Requests that are safe to repeat are repeated when the service is busy or the
-    connection is lost.
+    Results are the same, except that the paths of images are omitted. Invalid calls raise `InputError`; failures of the
+    service raise `ServiceError`. If the service is busy or the connection is lost, requests are repeated, unless that
+    could apply a change twice.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Client:
     timeout : float
         Seconds to wait for a response.
     retries : int
-        Number of times to repeat a request.
+        Maximum number of retries of a request.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class Client:
         return dict(about)
 
     def _facts(self) -> tuple[dict[str, str], dict[str, int]]:
-        """Return the kind of values that each modality takes, and the limits of the service, requested once."""
+        """Return the kind of values that each modality takes, and the limits of the service; both are cached."""
         if self._known is None:
             self.about()
         assert self._known is not None
@@ -110,7 +110,7 @@ class Client:
             yield from (_read_item(item, [*self._facts()[0]]) for item in page["items"])
 
     def _pages(self, method: str, path: str, request: Callable[[int], dict[str, Any]]) -> Iterator[Any]:
-        """Yield the pages of a response, all of one state; ``request`` returns arguments, given the start."""
+        """Yield the pages of a response, all from one state; ``request(start)`` returns the content of each request."""
         start: int | None = 0
         state = None
         while start is not None:
@@ -122,7 +122,7 @@ class Client:
             start = page["next"]
 
     def get(self, identifier: str) -> Item:
-        """Return an item by its id, as `Collection.get`."""
+        """Return an item by its id, like `Collection.get`."""
         return _read_item(self._transport.json("GET", _path(identifier)), [*self._facts()[0]])
 
     def thumbnail(self, identifier: str) -> bytes:
@@ -137,7 +137,7 @@ class Client:
     ) -> Any:
         """Find the items that match a text, an image or a vector, as `Collection.search`.
 
-        A batch is sent in as few requests as the service allows, and images one by one. Each request is answered from
+        A batch is sent in as few requests as the service allows; images go one by one. Each request is answered from
         one state of the collection.
 
         Parameters
@@ -204,7 +204,7 @@ class Client:
         k: int = 10,
         missing: bool = False,
     ) -> Suggestions:
-        """Suggest labels for items that have none, as `Collection.suggest`."""
+        """Suggest labels for items that have none, like `Collection.suggest`."""
         asked = {"ids": ids, "where": where, "precision": precision, "k": k, "missing": missing}
         found: list[Suggestion] = []
         for page in self._pages("POST", "/v1/suggest", lambda start: {"json": asked | {"start": start}}):
@@ -215,7 +215,7 @@ class Client:
     # Changing
 
     def add(self, items: Items, *, update: bool = False) -> list[Problem]:
-        """Add items, as `Collection.add`, to a writable service.
+        """Add items to a writable service, like `Collection.add`.
 
         Each request adds as many items as the service allows, all of them or, on an error, none. The service stores the
         images.
@@ -236,7 +236,7 @@ class Client:
         skipped: set[str] = set()
         rows = _encode_items(items, takes)
         for part in _split(rows, int(limits["batch"]), int(limits["upload_bytes"]) - _OVERHEAD):
-            # If repeated, items that were added the first time would count as skipped.
+            # Without ``update``, a repeated request would skip and report the items that it added the first time.
             done = self._transport.json("POST", "/v1/items", repeatable=update, json={"items": part, "update": update})
             skipped.update(done["skipped"])
         return [
@@ -253,7 +253,7 @@ class Client:
 
 
 def _changed(options: SearchOptions) -> dict[str, Any]:
-    """Return the options that differ from their defaults; the service sets its own limit."""
+    """Return the options that differ from their defaults; ``limit`` is set by the service."""
     values = {field.name: (getattr(options, field.name), field.default) for field in fields(options)}
     return {name: value for name, (value, default) in values.items() if value != default and name != "limit"}
 

@@ -11,7 +11,7 @@ import numpy as np
 from dlfh._imports import require
 from dlfh.errors import DLFHError, InputError, ServiceError
 
-#: Statuses of requests that are invalid, and would be if repeated.
+#: Statuses that mean that the request is invalid.
 _INVALID = (400, 404, 413, 422)
 #: Longest delay before a retry, whatever the service asks for.
 _MAX_SECONDS = 30.0
@@ -47,7 +47,7 @@ class Transport:
     def response(self, method: str, path: str, *, repeatable: bool = True, **content: Any) -> Any:
         """Send a request and return its response if it succeeds.
 
-        repeatable: Whether the request may be sent twice if it is unknown whether the first one succeeded.
+        repeatable: Whether the request may be sent again if it is unknown whether it succeeded.
         **content: Arguments of ``httpx.Client.request``; ``json`` may contain NumPy numbers.
         """
         if "json" in content:
@@ -65,7 +65,7 @@ class Transport:
                 if response.status_code < 300:
                     return response
                 failure = self._response_error(response)
-                # 409: nothing was changed, because another process has the lock. Other changes may still be made.
+                # 409: another process has the lock; nothing was changed. After other errors, that is unknown.
                 may_repeat = repeatable or response.status_code == 409
                 delay = _retry_after(response.headers.get("retry-after")) if may_repeat else None
             if delay is None or attempt == self._retries:
@@ -90,7 +90,7 @@ class Transport:
 
 
 def dump(value: Any) -> str:
-    """Return a value as JSON; NumPy numbers become plain ones."""
+    """Return a value as JSON, with NumPy numbers converted to Python numbers."""
     try:
         return json.dumps(value, default=_plain, allow_nan=False)
     except InputError:
@@ -106,5 +106,5 @@ def _plain(value: Any) -> Any:
 
 
 def _retry_after(header: str | None) -> float | None:
-    """Return the delay that a service asks for; None if it does not ask to repeat the request."""
+    """Return the delay in seconds of a Retry-After header; None if there is none."""
     return None if header is None or not header.isdigit() else min(float(header), _MAX_SECONDS)

@@ -58,7 +58,7 @@ class Measure:
     __repr__ = __str__
 
     def aggregation(self, rankings: RankingInfo) -> Aggregation:
-        """Return how to compute the measure, or raise InputError; queries without a relevant item get NaN."""
+        """Return the computation of the measure, or raise InputError; queries without a relevant item get NaN."""
         raise NotImplementedError
 
     def summarise(self, mean: Any, rankings: RankingInfo) -> Any:
@@ -140,7 +140,7 @@ class DiscountedGain(Measure):
             return discounted(gains / np.maximum(sizes, 1), sizes, k)
 
         def of_counts(counts: Integers) -> Floats:
-            """Return the gain of the ranking by decreasing grade, from the number of items of each grade."""
+            """Return the discounted gain of the ideal ranking, from the number of items of each grade."""
             grades = np.flatnonzero(counts.any(axis=0))[::-1]
             return discounted(gains_of(grades, self.gain), counts[:, grades], k)
 
@@ -235,7 +235,7 @@ _OPTION = re.compile(r"""\s*(\w+)\s*=\s*("\w*"|'\w*'|[0-9]+|\([0-9\s,]*\))\s*(?:
 
 
 def parse_measure(measure: object) -> Measure:
-    """Return the measure with the given name, options in parentheses and cut-off after ``@``; measures pass through."""
+    """Parse a measure: a name, options in parentheses, and a cut-off after ``@``; return a `Measure` unchanged."""
     if isinstance(measure, Measure):
         return measure
     parts = _NOTATION.fullmatch(measure) if isinstance(measure, str) else None
@@ -322,7 +322,7 @@ def _harmonic(n: Any) -> Any:
 
 
 def _hypergeometric(population: int, relevant: int, drawn: int) -> tuple[Integers, Floats]:
-    """Return the possible numbers of relevant items among those drawn, and their probabilities."""
+    """Return the possible numbers of relevant items among the items drawn, and their probabilities."""
     hits = np.arange(max(0, drawn - (population - relevant)), min(drawn, relevant) + 1)
 
     def log_choose(n: Any, k: Any) -> Any:

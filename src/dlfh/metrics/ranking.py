@@ -2,8 +2,8 @@
 
 An item's rank is the number of nearer items plus the number of equally near items that precede it. Both follow from
 the number of items that each block has at each distance: one pass over the blocks counts them, a second ranks each
-block's items within the whole database and adds up the sums that measures need. Sums that need no ranks (all of them
-if ties are in expectation) are computed in the first pass, and a single block is ranked in one.
+block's items within the whole database and adds up the sums that measures need. Sums that need no ranks (all sums, with
+``ties="expected"``) are computed in the first pass. A single block needs only one pass.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Counts = npt.NDArray[np.int32]
 
 _BATCH_ITEMS = 1 << 20  # items times queries that a thread ranks at once: a few megabytes
 
-#: Bytes of counts by block, query and distance held at once; further queries take further passes.
+#: Memory limit, in bytes, for counts by block, query and distance; more queries take more passes.
 _COUNT_BYTES = 256 << 20
 
 #: Sums that the first of two passes counts by block.
@@ -68,7 +68,7 @@ class Ranker:
         if relevance is not None:
             matrix, n_grades = check_matrix(relevance, len(checked), len(items))
             if sp.issparse(matrix) and items.n_blocks > 1:
-                matrix = sp.csc_array(matrix)  # which is divided by columns
+                matrix = sp.csc_array(matrix)  # fast to divide by columns
             judgements: Blocks = _PerBlock.of(items, matrix)
         else:
             sets = read_labels(labels[0], "query_labels", len(checked), "queries")
@@ -127,7 +127,7 @@ class Ranker:
 
 @dataclass(frozen=True)
 class _BlockTask:
-    """A function of each block, ranked for a batch of queries, the first of which has number ``first``."""
+    """A function to apply to each block, ranked for a batch of queries; ``first`` is the number of the first query."""
 
     queries: Array
     first: int
@@ -136,7 +136,7 @@ class _BlockTask:
     function: Callable[[RankedBlock], list[Array]]
 
     def compute(self, _: int, codes: Codes, judgements: Any, offsets: RankOffsets | None = None) -> list[Array]:
-        """Return the values of the function by query, computed for parts of the batch in parallel."""
+        """Return the values of the function by query; parts of the batch are computed in parallel."""
         relevance, n_queries = self.relevance_of(judgements), len(self.queries)
         rank = (_rank_by_score if self.queries.dtype == np.float32 else _rank_by_distance)(self.queries, codes)
 
@@ -193,7 +193,7 @@ def _rank_by_score(queries: Array, codes: Codes) -> Callable[[int, int], _Ranked
 
 
 def byte_tables(projections: Singles) -> Singles:
-    """Return, for each query, byte of a code and its value, their part in the inner product with a +-1 code."""
+    """Return, for each query, byte position and byte value, the term of the inner product with a +-1 code."""
     n, n_bits = projections.shape
     bits = np.zeros((n, n_bytes(n_bits), 8), np.float32)
     bits.reshape(n, -1)[:, :n_bits] = projections
@@ -221,7 +221,7 @@ class _PerBlock(ArrayBlocks):
 
     @classmethod
     def of(cls, database: Blocks, whole: Any) -> _PerBlock:
-        """Divide the label sets, or the columns of a matrix of grades, like a database."""
+        """Divide label sets, or the columns of a grade matrix, into the blocks of a database."""
 
         def part(start: int, stop: int) -> Any:
             if isinstance(whole, LabelSets):
@@ -236,7 +236,7 @@ class _PerBlock(ArrayBlocks):
 
 
 def _is_whole(database: Blocks) -> bool:
-    """Return whether a database is one block that this process ranks."""
+    """Return whether a database is a single block, ranked by this process."""
     return database.n_blocks == 1 and database.is_local
 
 

@@ -20,7 +20,7 @@ from dlfh.errors import InputError
 #: Returns an array (stop - start, items) for the queries ``start:stop``, with items in database order.
 QueryRows = Callable[[int, int], Array]
 
-_MAX_COUNTED_GRADE = 1000  # largest whole-number grade that is counted by grade; 2 to this power is still finite
+_MAX_COUNTED_GRADE = 1000  # items are counted by grade up to this grade; 2 to this power is finite
 
 
 class Relevance(NamedTuple):
@@ -69,7 +69,7 @@ def by_matrix(matrix: Any) -> Relevance:
 
 
 def read_labels(labels: Any, name: str, n_rows: int, counted: str) -> LabelSets:
-    """Return the label sets of ``n_rows`` points, which error messages call ``counted``."""
+    """Return the label sets of ``n_rows`` points; ``counted`` is their name in error messages."""
     sets = LabelSets.from_labels(labels, name=name, allow_empty=True)
     if sets.n_points != n_rows:
         raise InputError(f"{name} has {sets.n_points} rows but there are {n_rows} {counted}")

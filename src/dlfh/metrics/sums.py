@@ -53,7 +53,7 @@ class Sum(NamedTuple):
 
 
 class Aggregation(NamedTuple):
-    """How to compute a measure: the sums it needs, and the function from these sums to values by query."""
+    """The sums that a measure needs, and the function from these sums to its values by query."""
 
     sums: tuple[Sum, ...]
     finalize: Callable[..., Array] = np.asarray
@@ -70,7 +70,7 @@ def finalize_all(aggregations: Sequence[Aggregation], compute: Callable[[list[Su
 
 
 class RankOffsets(NamedTuple):
-    """Number of items, and of relevant items, that precede a block's first item of each run: (queries, runs)."""
+    """Numbers of items and of relevant items that precede the block's first item of each run: (queries, runs)."""
 
     items: Integers
     relevant: Integers
@@ -116,7 +116,7 @@ class RankedBlock:
         return self._count(match, np.stack([self._n_within(int(stop)) for stop in stops], axis=1))[:, which]
 
     def precisions(self, k: int) -> Floats:
-        """Return three columns: sum of precisions at relevant ranks up to k, their number, all relevant items."""
+        """Return three columns: sum of precisions at relevant ranks up to k, number of these, number of all hits."""
         found = np.empty((len(self.grades), 3))
         _kernels.sum_precisions(self._relevant, *self._consecutive_ranks, k, found)
         return found
@@ -153,7 +153,7 @@ class RankedBlock:
         return np.repeat(shift.ravel(), self._sizes.ravel()).reshape(self.grades.shape)
 
     def _n_within(self, k: int) -> Integers:
-        """Return how many of the block's items are within the first k of the whole ranking."""
+        """Return the number of the block's items within the first k of the whole ranking."""
         sizes, items_before, _ = self._consecutive_ranks
         return np.clip(k - items_before, 0, sizes).sum(axis=1)
 

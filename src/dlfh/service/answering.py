@@ -1,8 +1,8 @@
-"""Answers: JSON responses and errors, computed in worker threads for requests that arrive together.
+"""Responses in JSON, computed by worker threads in batches of waiting requests.
 
 An idle worker takes the oldest request immediately, together with all waiting requests of the same group. An idle
-service thus adds no delay, and a busy one answers larger batches. Work stops at its next `checkpoint` when nobody waits
-for it any more: its client has disconnected, its time is up, or the service is shutting down.
+service thus adds no delay, and a busy one answers larger batches. Work stops at its next `checkpoint` once its result
+is not needed any more: the client has disconnected, its time is up, or the service is shutting down.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from dlfh.service.states import State
 if TYPE_CHECKING:
     from dlfh.service.schemas import Suggest
 
-#: Largest batch; a request waits for all others of its batch.
+#: Maximum batch size; a request waits for all others in its batch.
 _MAX_BATCH = 32
 
-#: Beginning of the names of worker threads.
+#: Prefix of the names of worker threads.
 THREAD_NAME = "dlfh-answers"
 
-#: Takes requests and returns their responses.
+#: A function from requests to their responses.
 Answer = Callable[[Sequence[Any]], Sequence[Any]]
 
 
@@ -61,7 +61,7 @@ def unknown_item(identifier: str) -> RequestError:
 
 
 def shutting_down() -> RequestError:
-    """Return the error for a request that the service does not finish before it exits."""
+    """Return the error for a request that is not finished when the service exits."""
     return RequestError(503, "the service is shutting down", retry_after="5")
 
 
@@ -71,7 +71,7 @@ def busy() -> RequestError:
 
 
 @dataclass(eq=False)
-class _Waiting:
+class _PendingRequest:
     group: Hashable
     request: Any
     answer: Answer
@@ -94,8 +94,8 @@ class Batcher:
     """Worker threads and their queue; ``seconds`` is the time limit from a request's arrival to its response."""
 
     def __init__(self, workers: int, max_waiting: int, seconds: float) -> None:
-        self._queue: deque[_Waiting] = deque()
-        self._unanswered: set[_Waiting] = set()
+        self._queue: deque[_PendingRequest] = deque()
+        self._unanswered: set[_PendingRequest] = set()
         self._filled = threading.Condition()
         self._max_waiting = max_waiting
         self._seconds = seconds
@@ -112,11 +112,11 @@ class Batcher:
         return len(self._queue)
 
     async def ask(self, answer: Answer, request: Any, group: Hashable = None) -> Any:
-        """Return the response to a request, computed together with others of its group unless that is None.
+        """Return the response to a request, which is batched with others of the same group, unless that is None.
 
-        An exception among the responses is raised for its request; one that ``answer`` raises is raised for all.
+        A response that is an exception is raised for its request; an exception in ``answer``, for the whole batch.
         """
-        waiting = _Waiting(group, request, answer, time.monotonic() + self._seconds)
+        waiting = _PendingRequest(group, request, answer, time.monotonic() + self._seconds)
         with self._filled:
             if self._closed:
                 raise shutting_down()
@@ -128,7 +128,7 @@ class Batcher:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(waiting.future), self._seconds)
         except TimeoutError:
-            raise self._too_late() from None
+            raise self._timeout_error() from None
         finally:
             waiting.future.cancel()  # a worker skips it, or stops at the next checkpoint
             self._unanswered.discard(waiting)
@@ -140,7 +140,7 @@ class Batcher:
             waiting.resolve(shutting_down())
 
     def close(self, seconds: float = 0.5) -> None:
-        """Let the threads end when the queue is empty, and wait for them a moment."""
+        """Let the threads end when the queue is empty, and wait up to ``seconds`` for them."""
         with self._filled:
             self._closed = True
             self._filled.notify_all()
@@ -149,7 +149,7 @@ class Batcher:
             thread.join(max(0.0, deadline - time.monotonic()))
 
     def _work(self) -> None:
-        while batch := self._take():
+        while batch := self._next_batch():
             self.on_batch(len(batch))
             try:
                 with cancellable(partial(self._check, batch)):
@@ -159,16 +159,16 @@ class Batcher:
             for waiting, answer in zip(batch, answers, strict=True):
                 waiting.resolve(answer)
 
-    def _check(self, batch: Sequence[_Waiting]) -> None:
+    def _check(self, batch: Sequence[_PendingRequest]) -> None:
         if all(waiting.is_over for waiting in batch):
-            raise self._too_late()
+            raise self._timeout_error()
 
-    def _too_late(self) -> RequestError:
+    def _timeout_error(self) -> RequestError:
         message = f"the request was not answered within {self._seconds:g} seconds: try again later"
         return RequestError(503, message, retry_after="5")
 
-    def _take(self) -> list[_Waiting]:
-        """Return the oldest request and the others of its batch; nothing when the queue is closed and empty."""
+    def _next_batch(self) -> list[_PendingRequest]:
+        """Wait for a batch, the oldest request and others of its group; return [] if the queue is closed and empty."""
 
         def is_ready() -> bool:
             while self._queue and self._queue[0].is_over:
@@ -198,7 +198,7 @@ def answer_together(state: State, requests: Sequence[SearchRequest]) -> list[byt
     try:
         state.searcher.encode([query for request in requests for query in request.queries])
     except Exception:
-        if len(requests) > 1:  # one of them fails: answer each alone
+        if len(requests) > 1:  # one of them is invalid: answer each separately
             return [answer_together(state, [request])[0] for request in requests]
     return [_answer(state, request) for request in requests]
 
@@ -210,7 +210,7 @@ def _answer(state: State, request: SearchRequest) -> bytes | Exception:
                 raise unknown_item(query.value)
         state.facets.check(request.options.where)
         results = state.searcher.search(request.queries, request.options)
-        # One by one, because the encoder lets no other thread run.
+        # One result at a time: the JSON encoder blocks all other threads.
         shown = b",".join(dump(_result(state, *pair)) for pair in zip(request.queries, results, strict=True))
         return b'{"state":%s,"results":[%s]}' % (dump(state.name), shown)
     except Exception as error:

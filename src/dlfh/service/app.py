@@ -36,9 +36,9 @@ from dlfh.service.thumbnails import Thumbnails, check_image
 from dlfh.service.writing import put_items, remove_items
 
 _PAGE = Path(__file__).parent / "page"
-#: Larger bodies are parsed in a worker thread: they would keep the event loop from everything else.
-_MAX_PARSED_HERE = 1 << 16
-#: Answers and bytes of a simple search; others use separate worker threads, so that simple ones need not wait.
+#: Larger bodies are parsed in a worker thread, because parsing blocks the event loop.
+_MAX_INLINE_BYTES = 1 << 16
+#: Maximum results and bytes of a simple search. Others use separate worker threads, so that simple ones never wait.
 _MAX_SIMPLE_K, _MAX_SIMPLE_BYTES = 100, 1 << 11
 _JSON = "application/json"
 Model = TypeVar("Model", bound=BaseModel)
@@ -92,7 +92,7 @@ def create_app(folder: str | os.PathLike[str], settings: Settings | None = None,
 
 
 class _ItemId(StringConvertor):
-    """Any string, with slashes and line breaks."""
+    """Any string, including slashes and line breaks."""
 
     regex: ClassVar[str] = r"[\s\S]*"
 
@@ -125,7 +125,7 @@ class Service:
 
     @contextlib.asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
-        """Watch for changes of the collection while the service runs."""
+        """Watch for changes to the collection while the service runs."""
         watcher = asyncio.create_task(self._watch())
         try:
             yield
@@ -152,7 +152,7 @@ class Service:
                 self.log.event("refresh failed", error=type(error).__name__)
 
     async def search(self, body: bytes) -> Response:
-        if len(body) > _MAX_PARSED_HERE:
+        if len(body) > _MAX_INLINE_BYTES:
             return _json(await self.slow.ask(lambda _: self.answer([self._parse_search(body)]), None))
         search = self._parse_search(body)
         (query, *others), options = search
@@ -282,7 +282,7 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
         """Return the thumbnail of an item. Ids are percent-encoded, including slashes."""
         raw = _raw_id(request)
         name = raw.removesuffix(b"/thumbnail")
-        if name in (raw, b""):  # the address of an item: a percent-encoded slash belongs to its id
+        if name in (raw, b""):  # an item whose id ends in /thumbnail, percent-encoded
             return await service.respond(service.simple, answering.describe_item, _decode(raw))
         work, id = service.thumbnails.of, _decode(name)
         content, tag = await service.pictures.ask(lambda _: [work(service.states.current, id)], None)
@@ -389,7 +389,7 @@ _FORM = {"required": True, "content": {"multipart/form-data": {"schema": _FORM_S
 
 
 def _takes(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the argument of an endpoint that documents its body, which the endpoint parses itself."""
+    """Return the OpenAPI description of a request body, which the endpoint parses itself."""
     schema = {"$ref": f"#/components/schemas/{model.__name__}"}
     return {"requestBody": {"required": True, "content": {_JSON: {"schema": schema}}}}
 
@@ -409,7 +409,7 @@ async def _read_body(request: Request) -> bytes:
 
 
 def _parse(model: type[Model], body: Any, limits: Limits) -> Model:
-    """Validate JSON or plain values. A small body can hold many values, and is a multiple of its size when parsed."""
+    """Validate JSON or plain values. The number of JSON values is limited: each takes more memory when parsed."""
     try:
         if not isinstance(body, bytes):
             return model.model_validate(body)

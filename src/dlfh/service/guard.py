@@ -42,18 +42,18 @@ _HEADERS = [
 
 #: Endpoints whose bodies may be as large as an upload; the second only if the service is writable.
 _UPLOADS, _CHANGES = "/v1/search/image", "/v1/items"
-#: Limit of all request bodies in memory, in multiples of the largest upload.
+#: Limit on all request bodies in memory together, in multiples of the largest upload.
 _MAX_BODIES = 16
-#: A request that takes longer is watched: if its client disconnects, it is cancelled. The status is that of nginx.
-_UNWATCHED_SECONDS, _CLIENT_LEFT = 0.5, 499
-#: Bytes of an oversized body that are read and discarded, so that the client gets to read the error.
+#: Requests that take longer are cancelled if their client disconnects, and logged with the status that nginx uses.
+_UNWATCHED_SECONDS, _CLIENT_CLOSED_REQUEST = 0.5, 499
+#: Bytes of a rejected body that are read and discarded: many clients read the error only after sending the body.
 _MAX_DRAINED = 64 << 20
 _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 class Guard:
-    """ASGI middleware that passes valid requests on, and answers the others with an error."""
+    """ASGI middleware that forwards valid requests, and rejects the others with an error."""
 
     def __init__(self, app: Any, settings: Settings, metrics: Metrics, log: Log) -> None:
         self._app = app
@@ -94,7 +94,7 @@ class Guard:
             except asyncio.CancelledError:
                 if not has_left.is_set():
                     raise
-                status = status or _CLIENT_LEFT
+                status = status or _CLIENT_CLOSED_REQUEST
             except RequestError as error:
                 drain_seconds = 0 if error.status == 408 else self.limits.read_seconds
                 await _send_error(send_with_headers, error, body, drain_seconds)
@@ -108,7 +108,7 @@ class Guard:
 
     def _record(self, scope: Scope, status: int, seconds: float, n_bytes: int) -> None:
         endpoint = getattr(scope.get("route"), "path_format", None) or "none"  # such as /v1/items/{id}
-        method = scope["method"] if scope["method"] in _METHODS else "other"  # each adds a metric
+        method = scope["method"] if scope["method"] in _METHODS else "other"  # each label value adds a metric
         self._metrics.requests.labels(endpoint, method, str(status)).inc()
         self._metrics.seconds.labels(endpoint).observe(seconds)
         client, *_ = scope.get("client") or [None]
@@ -138,7 +138,7 @@ class Guard:
             return
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         scheme, _, token = (given[0] if len(given) == 1 else b"").partition(b" ")
-        is_equal = hmac.compare_digest(token.strip(), self._token)  # takes the same time for every wrong token
+        is_equal = hmac.compare_digest(token.strip(), self._token)  # in constant time
         if scheme.lower() == b"bearer" and is_equal:
             return
         message = "the token is wrong" if given else "a token is required: send it as Authorization: Bearer TOKEN"
@@ -183,7 +183,7 @@ class _Body:
         self.n_bytes = 0
 
     async def read(self, scope: Scope) -> None:
-        """Read the body. The actual bytes are counted, whatever length the request declares."""
+        """Read the body, counting its actual bytes instead of trusting the declared length."""
         limits = self._guard.limits
         is_upload = scope["path"].startswith(self._guard.uploads)
         max_bytes = limits.upload_bytes if is_upload else limits.body_bytes

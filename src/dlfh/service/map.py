@@ -63,7 +63,7 @@ def lay_out(vectors: Singles) -> Floats:
 
 
 def _neighbour_graph(vectors: Singles) -> sp.csr_matrix:
-    """Return edge weights between neighbours: 1 for the nearest, less for those further away."""
+    """Return edge weights between neighbours: 1 for the nearest, less for more distant ones."""
     n = len(vectors)
     squares = np.einsum("ij,ij->i", vectors, vectors)
     neighbours = np.empty((n, _NEIGHBOURS), np.int64)

@@ -15,7 +15,7 @@ from dlfh.index.where import MAX_CHARACTERS
 from dlfh.service.answering import RequestError, SearchRequest
 from dlfh.service.settings import Limits
 
-_LIMITS = Limits()  # the defaults, for OpenAPI; a service with other limits checks them itself
+_LIMITS = Limits()  # default limits, in OpenAPI; a service with other limits checks those, too
 
 Text = Annotated[str, Field(min_length=1, max_length=1 << 20)]
 Identifier = Annotated[str, Field(min_length=1, max_length=4096)]
@@ -27,9 +27,9 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 Value = Annotated[str, Field(max_length=MAX_CHARACTERS)] | bool | int | Number | None
 Values = Annotated[list[Value], Field(max_length=1000)]
 Operator = Literal["<", "<=", ">", ">=", "=", "!=", "in", "not in"]
-#: The condition on a name, or nested filters under "and", "or" and "not".
+#: A condition on a name, or nested filters under "and", "or" and "not".
 Condition = Value | Values | dict[Operator, Value | Values] | dict[str, Any] | list[dict[str, Any]]
-#: `parse_where` validates filters: trying all types for each of many values would take a second.
+#: Filters in OpenAPI. `parse_where` validates them, because pydantic is slow: it tries all types for each value.
 _FILTER = TypeAdapter(Annotated[dict[Name, Condition], Field(max_length=32)])
 Filter = Annotated[dict[str, Any], WithJsonSchema(_FILTER.json_schema())]
 Numbers = Annotated[list[Number], Field(max_length=1 << 16, fail_fast=True)]
@@ -108,7 +108,7 @@ class _Options(_Strict):
         'operator as in `{"price": {"<": 20}}`; `and`, `or` and `not` combine filters.'
     )
     radius: Annotated[int, Field(ge=0, le=1 << 16)] | None = _optional(
-        "Return all items within this Hamming distance, instead of `k`; if they exceed the limit of `k`, an error."
+        "Return all items within this Hamming distance, not just `k`; fails if they exceed the limit of `k`."
     )
     ids: Ids | None = _optional("Search only the items with these ids.")
 
@@ -245,7 +245,7 @@ class QueryInfo(BaseModel):
 class Understanding(BaseModel):
     """How a text was understood."""
 
-    text: str = Field(description="What was searched for.")
+    text: str = Field(description="The text that was searched for.")
     corrected: dict[str, str] = Field(description="Words with a typing error, and their replacements.")
     alternatives: dict[str, list[str]] = Field(description="Unknown words, and similar words of the collection.")
     synonyms: dict[str, str] = Field(description="Words, and the synonyms that replace them.")

@@ -22,7 +22,7 @@ from dlfh.service.app import create_app
 from dlfh.service.guard import Log
 from dlfh.service.settings import LOOPBACK, Limits, Settings
 
-#: Limit of everything but bodies: request line, headers, chunk headers, trailers. Browsers send a tenth of it.
+#: Limit on everything but bodies: request line, headers, chunk headers, trailers. Browsers send a tenth of it.
 _MAX_HEAD_BYTES = 32 << 10
 
 
@@ -48,8 +48,8 @@ def serve(
     on_ready : callable, optional
         Called with the URL of the service when it is ready.
     """
-    # A thread that needs Python's lock waits this long for another to give it up, after every call that released it:
-    # with the default of 5 ms, one slow request would delay every step of a simple search.
+    # The longest time that a thread keeps Python's global lock while others wait for it. With the default of 5 ms, one
+    # slow request would delay every step of a simple search.
     sys.setswitchinterval(2e-4)
     settings = settings or Settings()
     log = Log(sys.stderr)
@@ -73,7 +73,7 @@ def serve(
         )
         address = f"http://{shown}:{bound[1]}/"
         server = _Server(config, app.state.service, lambda: on_ready and on_ready(address))
-        # From here on, signals shut the service down; an exception could be raised in the middle of starting the loop.
+        # From here on, signals shut the service down; without this, they could interrupt the start of the event loop.
         with server.signals():
             log.event("starting", address=address, loopback=host in LOOPBACK, writable=settings.writable)
             server.run(sockets=[listening])
@@ -117,7 +117,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override]
-        """Leave signals to `signals`; uvicorn would raise them again afterwards."""
+        """Disable the handlers of uvicorn, which raise signals again after shutdown; `signals` handles them."""
         return contextlib.nullcontext()
 
     @contextlib.contextmanager
@@ -131,7 +131,7 @@ class _Server(uvicorn.Server):
 
 
 class _Connection(HttpToolsProtocol):
-    """An HTTP connection with limits: number of connections, time and size of request heads, and slow readers.
+    """An HTTP connection with limits on connections, on the time and size of request heads, and on slow readers.
 
     uvicorn leaves these limits to a reverse proxy, which a service that is started by hand does not have.
     """
@@ -186,7 +186,7 @@ class _Connection(HttpToolsProtocol):
         super().resume_writing()
 
     def _start_write_timer(self, n_bytes: int) -> None:
-        """Disconnect a client that reads nothing until the timer expires: responses would stay in memory."""
+        """Disconnect a client that reads nothing until the timer expires, because responses stay in memory."""
 
         def check() -> None:
             remaining = self.transport.get_write_buffer_size()

@@ -12,7 +12,7 @@ from dlfh.errors import InputError
 #: Host names of the local machine.
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
-#: Length of a token; a shorter one could be guessed.
+#: Minimum and maximum length of a token; a shorter one could be guessed.
 _MIN_TOKEN, _MAX_TOKEN = 16, 4096
 _TOKEN = re.compile(rf"[!-~]{{{_MIN_TOKEN},{_MAX_TOKEN}}}")
 
@@ -26,7 +26,7 @@ class Limits:
     pixels: Largest image.
     text: Longest text, in characters.
     batch: Queries in a search, and items in a change.
-    values: Values in a JSON request, such as the numbers of vectors; commas are counted before it is parsed.
+    values: Values in a JSON request, such as the numbers in vectors, estimated by counting commas.
     k: Results per query.
     answers: Total number of results of all queries in a search.
     waiting: Requests in the queue; further requests get status 503.
@@ -61,17 +61,17 @@ class Settings:
     writable : bool
         Whether items may be added and removed; requires a token.
     hosts : tuple of str
-        Host names that requests may use besides those of the local machine; ``*`` for any.
+        Host names that requests may use, besides the names of the local machine; ``*`` for any.
     workers : int
         Number of search threads.
     refresh_seconds : float
-        Interval between checks whether another process changed the collection.
+        Interval between checks for changes that other processes make to the collection.
     drain_seconds : float
         Time for open connections to send further requests during shutdown.
     stop_seconds : float
         Time for requests to be answered during shutdown; the others get status 503.
     pictures : tuple of path
-        Folders whose pictures may be shown, besides the collection's own.
+        Folders whose pictures may be shown, besides the collection's folder.
     limits : Limits
         Such as ``dataclasses.replace(Settings().limits, k=50)``.
 

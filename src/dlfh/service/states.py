@@ -1,4 +1,4 @@
-"""The states of a served collection: each request is answered from one state, and the next is prepared beside it.
+"""The states of a served collection: each request is answered from one state, while the next is prepared.
 
 Refreshing an open index could show two states to one search, so every state has its own reader. When another process
 changes the collection, the new state is opened and warmed up while the old one keeps answering, and then replaces it.
@@ -23,7 +23,7 @@ from dlfh.collection.folder import open_items, read_card
 from dlfh.errors import InputError
 from dlfh.index.where import Value, names_of, parse_where, values_of
 
-#: The values of a column with more than ``_MAX_VALUES`` are not listed; of others, at most ``_MAX_LISTED``.
+#: Columns with more than ``_MAX_VALUES`` values are not listed; others list the ``_MAX_LISTED`` most frequent.
 _MAX_VALUES, _MAX_LISTED = 10_000, 200
 #: The name of labels in filters, and the key of an item's metadata that holds the columns of its table.
 _LABELS, _COLUMNS = "labels", "columns"
@@ -62,7 +62,7 @@ class State:
         self.encoder.codes_of_labels([labels], 1)
 
     def once(self, name: str, compute: Callable[..., Any], *arguments: Any) -> Any:
-        """Return ``compute(self, *arguments)``, called once per state. Other names do not wait for it."""
+        """Return ``compute(self, *arguments)``, computed once per state and name; other names do not wait."""
         with self._lock:
             computing = self._computing.setdefault(name, threading.Lock())
         with computing:
@@ -135,7 +135,7 @@ class Facets:
         for metadata in all_metadata:
             columns = (metadata or {}).get(_COLUMNS)
             labels = [_LABELS] if _LABELS in (metadata or {}) else []
-            for name in dict.fromkeys([*labels, *(columns if isinstance(columns, Mapping) else ())]):  # not its texts
+            for name in dict.fromkeys([*labels, *(columns if isinstance(columns, Mapping) else ())]):  # not texts
                 values = values_of(metadata, name)
                 self._names.update([name] if values else ())
                 if name in unlisted or not values:

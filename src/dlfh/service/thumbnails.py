@@ -1,4 +1,4 @@
-"""Thumbnails of items. A collection is not trusted with paths: only pictures in permitted folders are read."""
+"""Thumbnails of items. Paths in a collection are not trusted: only pictures in permitted folders are read."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dlfh.features.images import known_formats, open_item, quiet_pillow
 from dlfh.service.answering import RequestError, unknown_item
 from dlfh.service.states import State
 
-#: Items that are looked at to find the folder of pictures that are not shown.
+#: Number of items that are checked for pictures outside the permitted folders.
 _SAMPLE = 100
-#: Longest side of a thumbnail in pixels, and number of thumbnails in the cache: one of noise has 60 kB, most have 8 kB.
+#: Longest side of a thumbnail in pixels; maximum number of cached thumbnails, which have 8 kB (noise: 60 kB) each.
 _SIDE, _MAX_CACHED = 256, 1024
 
 
 class Thumbnails:
-    """Thumbnails of pictures in ``folders``, and in the collection's own folder."""
+    """Thumbnails of pictures in ``folders`` and in the collection's folder."""
 
     def __init__(self, folders: Sequence[str | os.PathLike[str]] = ()) -> None:
         for folder in folders:
@@ -41,7 +41,7 @@ class Thumbnails:
             status = None if path is None else os.stat(path)
         except OSError:
             status = None
-        if status is None:  # clients are not told which files exist elsewhere
+        if status is None:  # do not reveal which files exist elsewhere
             message = "is missing, or not in a folder that this service shows"
             raise RequestError(404, f"the image file of item {identifier[:200]!r} {message}")
         key = str(path), status.st_mtime_ns, status.st_size
@@ -72,7 +72,7 @@ class Thumbnails:
         if not named:
             return None
         folder = os.path.commonpath([os.path.realpath(path.parent) for path in named])
-        # A collection must not talk its user into showing all files around it.
+        # Do not suggest a parent folder: a malicious collection could make users expose other files.
         if Path(os.path.realpath(state.collection.path)).is_relative_to(folder):
             return "pictures outside the collection are not shown: name their folder with --pictures"
         return f"pictures in {folder} are not shown: add --pictures {folder} to show them"

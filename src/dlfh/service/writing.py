@@ -67,7 +67,7 @@ def remove_items(states: States, ids: Sequence[str], limits: Limits) -> dict[str
 
 @contextmanager
 def _writing(state: State) -> Iterator[Collection]:
-    """Open a collection for a change. Across processes, only one writer is open at a time."""
+    """Open a collection for a change, unless another process is changing it."""
     try:
         index = open_items(state.collection.path, writable=True)
     except LockedError:
@@ -81,7 +81,7 @@ def _writing(state: State) -> Iterator[Collection]:
 
 
 def _summary(states: States, **counts: Any) -> dict[str, Any]:
-    """Load the new state, so that the next search sees the change, and return its counts."""
+    """Load the new state, so that the next search sees the change, and return a summary of the change."""
     states.refresh()
     none = {"added": 0, "replaced": 0, "removed": 0, "skipped": []}
     return {"state": states.current.name, "items": len(states.current.index), **none, **counts}

@@ -31,7 +31,7 @@ EXPERIMENTS = {each.name: each for each in (MAP, TIME, CONVERGENCE, SENSITIVITY,
 def run_experiment(
     name: str, source: Source, settings: Settings, cache: Path, report: Path, *, show: bool = False, retry: bool = False
 ) -> list[Section]:
-    """Compute the cells of an experiment that are not cached, or failed and are to be retried, and write its report."""
+    """Compute the cells of an experiment that are not cached, with ``retry`` also failed ones, and write its report."""
     experiment, plan = EXPERIMENTS[name], Plan(source, settings)
     cells = experiment.cells(plan)
     n_workers(settings)  # reject invalid settings before creating a folder

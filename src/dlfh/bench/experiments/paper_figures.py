@@ -11,18 +11,18 @@ from dlfh.bench.settings import Row
 
 SOLVERS = ("full", "stochastic")
 _SYMBOLS = {"scale": "λ", "sample_size": "m"}
-_TOLERANCE = 0.05  # values whose MAP is at most this share below the best are reported as good
+_TOLERANCE = 0.05  # a value is reported as good if its MAP is at most this share below the best
 
 
 def iterations(last: int) -> list[int]:
-    """Return the iterations at which MAP is measured, ever further apart."""
+    """Return the iterations at which MAP is measured, at increasing intervals."""
     candidates = [0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 18, 21, 25, 30, *range(40, last, 10)]
     return sorted({*(each for each in candidates if each < last), last})
 
 
 def _cell(plan: Plan, solver: str, bits: int, iteration: int) -> Cell:
     label = "DLFH paper" if "DLFH paper" in plan.settings.parameters else "DLFH"
-    # The same seed repeats the same iterations, so stopping after t of them shows the state at t.
+    # Equal seeds give equal iterations, so a fit that stops after t iterations shows the state of a longer fit at t.
     changed = {"solver": solver, "max_iter": iteration, "track_objective": True}
     return plan.cell(plan.settings.row(label), bits, 0, size=plan.settings.convergence.size, changed=changed)
 
@@ -90,7 +90,7 @@ CONVERGENCE = Experiment(
 
 
 def _is_full(row: Row) -> bool:
-    """Return whether a row has the full solver, which samples nothing and learns from few points."""
+    """Return whether a row uses the full solver, which has no sample size and is slow, so it learns from few points."""
     return row.parameters.get("solver") == "full"
 
 
@@ -122,7 +122,7 @@ def _sensitivity_sections(study: Study) -> list[Section]:
     figures = []
     for protocol in study.settings.protocols:
         panels = tuple(_panel(study, parameter, protocol) for parameter in _SYMBOLS)
-        if any(line.x for panel in panels for line in panel.lines):  # unless no row supports the protocol
+        if any(line.x for panel in panels for line in panel.lines):  # if any row supports the protocol
             title = f"MAP against λ and m on {study.source.name}, {bits} bits, {protocol} database"
             figures.append(LineFigure(f"sensitivity-{protocol}", title, panels))
     size = min(study.settings.convergence.size, study.n_train())
@@ -153,7 +153,7 @@ def _panel(study: Study, parameter: str, protocol: str) -> Panel:
 
 
 def _good_ranges(study: Study, row: Row, protocol: str) -> str:
-    """Describe where each parameter is best, and the range around it that is nearly as good."""
+    """Describe the best value of each parameter, and the range around it that is nearly as good."""
     descriptions = []
     for parameter, symbol in _SYMBOLS.items():
         lines = [_points(study, row, parameter, direction, protocol) for direction in study.directions]

@@ -35,7 +35,7 @@ _UNSUPPORTED = {
 }
 _PUBLISHED_NAMES = {"CCAITQ": "CCA-ITQ"}
 _DIRECTIONS = {"image → text": "I→T", "text → image": "T→I"}
-_PAPER_SIZES = (1000, 5000, 10_000, 50_000, 100_000)  # then the paper has the whole training set of NUS-WIDE
+_PAPER_SIZES = (1000, 5000, 10_000, 50_000, 100_000)  # and the whole training set of NUS-WIDE
 
 
 @cache
@@ -55,8 +55,8 @@ def published_map(source: Source, label: str, protocol: str, direction: str, bit
 def published_seconds(source: Source, label: str, size: int) -> float | None:
     """Return the published training time of a row, or None if there is none.
 
-    Generated data of the same shape takes as long. The last published size is the whole training set, whose exact size
-    depends on the file.
+    The times also apply to generated data of the same shape. The last published size is the whole training set, whose
+    exact size depends on the file.
     """
     table = published()["time"]
     row = table["methods"].get(_published_name(label), ()) if source.like == table["data_set"] else ()
@@ -81,7 +81,7 @@ def _sections(study: Study) -> list[Section]:
     for protocol in study.settings.protocols:
         found = (result.scores(protocol, way) for result in study.results.values() for way in study.directions)
         scores = [each for each in found if each is not None]
-        first = scores[: len(study.directions)]  # of one run
+        first = scores[: len(study.directions)]  # scores of one run
         size = first[0]["ranks"][-1] if first else 0
         paragraphs = [PROTOCOL_DESCRIPTIONS[protocol]]
         if protocol == "unseen":
@@ -152,7 +152,7 @@ def _overview(study: Study) -> Section:
     rows = []
     for row in study.settings.rows():
         means_of_row = [study.summary(row, bits, protocol) for protocol in protocols]
-        # The overview shows the deviations of the means only; the tables below have all.
+        # The overview shows standard deviations for the means only; the tables below show all of them.
         places = itertools.product(study.directions, protocols)
         others = (replace(study.summary(row, bits, protocol, way), std=None) for way, protocol in places)
         rows.append(TableRow(row.title, (*means_of_row, *others), row.footnote(study.n_train())))
@@ -257,7 +257,7 @@ CURVES = Experiment("curves", "Precision-recall and top-N precision curves", _cu
 
 
 def time_sizes(plan: Plan) -> list[int]:
-    """Return the numbers of training points: those of the settings or the paper, or fractions of small data."""
+    """Return the training set sizes: as in the settings, as in the paper or, for small data, fractions of it."""
     n_train = plan.n_train()
     if plan.settings.time.sizes:
         return sorted({min(size, n_train) for size in plan.settings.time.sizes})

@@ -1,4 +1,4 @@
-"""Addresses of databases: how an index is created or opened there, and how they are shown without passwords."""
+"""Database addresses: parsing, display without passwords, and creating or opening the index at an address."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SECRET = {"password", "sslpassword", "oauth_client_secret"}
 class Address:
     """The address of an index in a database.
 
-    ``place`` may contain a password; ``shown`` is safe to print and store. ``secrets`` may occur in messages.
+    ``place`` may contain a password; ``shown`` is safe to print and store. ``secrets`` must be removed from messages.
     """
 
     engine: str
@@ -42,11 +42,11 @@ class Address:
 
     @property
     def file(self) -> Path | None:
-        """The file of an embedded database; None for a server and for memory."""
+        """The file of an embedded database; None for a server or a database in memory."""
         return Path(self.place) if self.engine != "postgresql" and self.place.startswith(os.sep) else None
 
     def without_secrets(self, text: str) -> str:
-        """Return a message of the database with secrets replaced by ``***``."""
+        """Return a message from the database with secrets replaced by ``***``."""
         for secret in self.secrets:
             text = text.replace(secret, "***")
         return text

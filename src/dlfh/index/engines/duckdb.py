@@ -1,11 +1,11 @@
 """Items in DuckDB, in a file or in memory.
 
 One table has the items, with codes as 64-bit words that a scan compares by ``bit_count(xor(...))``. A second table has
-the values that filters compare, one per row. Both can be joined with other tables.
+the values for filters, one per row. Both can be joined with other tables.
 
-A file may come from somebody else, and a database can run statements when it is read: views, generated columns and
-macros, which can even replace operators. So statements of the file cannot access other files or the network, the tables
-must be exactly those that we create, and macros must not have the names of built-in functions.
+A file may be untrusted, and a database can run statements when it is read: views, generated columns and macros, which
+can even replace operators. Therefore, statements cannot access other files or the network, the tables must be exactly
+as created here, and macros must not have the names of built-in functions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dlfh.index.segment import ABSENT
 from dlfh.index.where import Condition
 
 _BATCH = 10_000
-#: Statements cannot access other files or the network, load extensions, or change this.
+#: Statements cannot access other files or the network, load extensions, or change these settings.
 _CONFIG = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
@@ -38,7 +38,7 @@ _CONFIG = {
 #: Columns of the table of values, with their types in Python and SQL.
 _VALUE_COLUMNS = {"amount": (float, "DOUBLE"), "words": (str, "VARCHAR"), "truth": (bool, "BOOLEAN")}
 _ABOUT = "format INTEGER, identity VARCHAR, state BIGINT, next BIGINT, bits INTEGER, modalities VARCHAR"
-#: The tables of a file, as opposed to other schemas and temporary tables.
+#: SQL condition for the tables stored in a file, without temporary ones.
 _STORED = "schema_name = 'main' AND NOT temporary"
 
 
@@ -52,7 +52,7 @@ class DuckEngine(SqlEngine):
         self._duckdb = require("duckdb", "this address", "duckdb")
         self._values = f'"{address.name}_values"'
         self._tables = (*self._tables, self._values)
-        self._idle: list[Any] = []  # cursors for reuse: a new one reads the catalogue again
+        self._idle: list[Any] = []  # cursors for reuse: each new one reads the catalogue again
         self._writing = threading.RLock()
         self._connection: Any = None
         with self._errors():
@@ -79,7 +79,7 @@ class DuckEngine(SqlEngine):
             yield
         except DLFHError:
             raise
-        except (self._duckdb.Error, RuntimeError, UnicodeError) as error:  # the latter two for damaged files
+        except (self._duckdb.Error, RuntimeError, UnicodeError) as error:  # damaged files raise the latter two
             message = "" if isinstance(error, UnicodeError) else str(error)
             message = (message.splitlines() or ["the file is damaged"])[0]
             if "lock on file" in message:
@@ -97,7 +97,7 @@ class DuckEngine(SqlEngine):
         if self.closed:
             cursor.close()
         else:
-            self._idle.append(cursor)  # not after an error
+            self._idle.append(cursor)  # only if no error occurred
         return rows
 
     def _stream(self, statement: str) -> Iterator[tuple[Any, ...]]:
@@ -141,7 +141,7 @@ class DuckEngine(SqlEngine):
         query = "SELECT table_name, sql FROM duckdb_tables() WHERE "
         with self._errors(), self._connection.cursor() as cursor:
             stored = dict(cursor.execute(query + _STORED).fetchall())
-            for table in tables:  # no views, no generated columns, no constraints
+            for table in tables:  # reject views, generated columns and constraints
                 cursor.execute(f"CREATE OR REPLACE TEMPORARY TABLE dlfh_expected ({columns[table]})")
                 ((_, expected),) = cursor.execute(f"{query} temporary AND table_name = 'dlfh_expected'").fetchall()
                 cursor.execute("DROP TABLE temp.dlfh_expected")
@@ -150,7 +150,7 @@ class DuckEngine(SqlEngine):
                     raise self._damaged(f"{name} is not a table that dlfh created")
 
     def _check_functions(self) -> None:
-        """Raise `StorageError` if a macro replaces a built-in function, as even "+" can be."""
+        """Raise `StorageError` if a macro replaces a built-in function, which may be an operator."""
         every = "SELECT function_name FROM system.main.duckdb_functions() WHERE"
         macros = {*self._ask(f"{every} NOT internal")}
         replaced = macros & {*self._ask(f"{every} internal")} if macros else macros
@@ -177,7 +177,7 @@ class DuckEngine(SqlEngine):
             words = np.frombuffer(padded, "<u8").reshape(len(rows), len(names))
             columns[state] = np.array([row.states[column] for row in rows], np.uint8)
             columns |= {name: np.ascontiguousarray(words[:, word]) for word, name in enumerate(names)}
-            # Not by masked arrays: DuckDB before 2.0 ignores the mask.
+            # SQL inserts the NULLs, because DuckDB before 2.0 ignores the mask of masked arrays.
             expressions += [state, *(f"CASE WHEN {state} <> {ABSENT} THEN {name} END" for name in names)]
         self._load(cursor, self._table, columns, expressions)
         values = _value_columns(rows, numbers)
@@ -202,7 +202,7 @@ class DuckEngine(SqlEngine):
     def _distance(self, column: int, code: bytes) -> str:
         names = self._code_columns(column)
         words = np.frombuffer(code.ljust(8 * len(names), b"\0"), "<u8").tolist()
-        # bit_count returns 8 bits, which cannot hold a sum beyond 127.
+        # bit_count returns an 8-bit integer, which cannot hold a sum above 127.
         cast = "::INTEGER" if len(names) > 1 else ""
         pairs = zip(names, words, strict=True)
         return "(" + " + ".join(f"bit_count(xor({name}, {word}::UBIGINT)){cast}" for name, word in pairs) + ")"

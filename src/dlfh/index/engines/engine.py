@@ -1,7 +1,7 @@
 """The part of a backend that all databases share.
 
-Each database has a subclass of `Engine` that writes, finds and reads rows. The position of an item is its number, which
-increases in the order in which items were added and stays with the item.
+Each database has a subclass of `Engine` that writes, finds and reads rows. The position of an item is its number.
+Numbers increase in insertion order and never change.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from dlfh.index.segment import ABSENT, LEARNED, STATES, Segment
 from dlfh.index.strings import Strings
 from dlfh.index.where import Where, all_values
 
-#: Version of the tables.
+#: Version of the table layout.
 FORMAT = 1
-#: Default length of a shortlist: this many times ``k``, and at least this many items.
+#: Default length of a shortlist: ``_SHORTLIST_FACTOR * k``, but at least ``_MIN_SHORTLIST`` items.
 _SHORTLIST_FACTOR, _MIN_SHORTLIST = 5, 200
 
 
@@ -61,7 +61,7 @@ class Match(NamedTuple):
 class Engine(Backend, Reader, Protocol):
     """Items in a database."""
 
-    n_bits: int = 0  # until it is read from the database
+    n_bits: int = 0  # 0 until it is read from the database
     modalities: tuple[str, ...] = ()
     _address: Address
     _name: str
@@ -109,9 +109,9 @@ class Engine(Backend, Reader, Protocol):
     def _create(self) -> None: ...
     def _write(self, rows: list[Row], *, replace: bool) -> None: ...
     def _delete(self, ids: list[str]) -> None: ...
-    def _numbers(self, ids: list[str]) -> dict[str, int]: ...  # of those that exist
+    def _numbers(self, ids: list[str]) -> dict[str, int]: ...  # of existing ids
     def _matching(self, numbers: list[int], where: Where) -> set[int]: ...
-    def count(self, column: int | None, states: tuple[int, ...]) -> int: ...  # of all items, if column is None
+    def count(self, column: int | None, states: tuple[int, ...]) -> int: ...  # all items if column is None
     def _nearest(self, request: Request, code: bytes, limit: int | None, radius: int | None) -> list[Match]:
         """Return the nearest items by Hamming distance and number: at most ``limit``, or all within ``radius``."""
 
@@ -122,12 +122,12 @@ class Engine(Backend, Reader, Protocol):
         """Return the stored format, code length and modalities, not yet checked; None if the index does not exist."""
 
     def _check_tables(self) -> None:
-        """Raise `StorageError` if the tables of an opened index are not those that `create` creates."""
+        """Raise `StorageError` if the tables of an opened index are not as `create` creates them."""
 
     def _check(self, row: Row) -> None:
         """Raise `InputError` if the database cannot store a row."""
 
-    # The rest is the same for all.
+    # The following methods are the same for all databases.
 
     @property
     def writable(self) -> bool:
@@ -155,7 +155,7 @@ class Engine(Backend, Reader, Protocol):
         return False  # every query reads the current content
 
     def verify(self) -> None:
-        for _ in self.items(None):  # the database checks its files
+        for _ in self.items(None):  # checks each row; the database checks its files
             pass
 
     def compact(self) -> None:
@@ -177,7 +177,7 @@ class Engine(Backend, Reader, Protocol):
         codes = nearest.as_codes(request.queries)
         if request.queries.dtype == np.uint8:
             return hits_of(self._nearest_each(request, codes, k, None))
-        # Databases search by Hamming distance only, so that projections rank a shortlist.
+        # Databases search by Hamming distance only; projections then rerank a shortlist.
         length = request.shortlist or max(_SHORTLIST_FACTOR * k, _MIN_SHORTLIST)
         return self._reranked(request, self._nearest_each(request, codes, length, None), k)
 
@@ -268,7 +268,7 @@ def batches(values: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
 
 
 def hits_of(found: list[list[Match]], dtype: type = np.int32) -> Hits:
-    """Return matches as `Hits`, cut for all queries to the number of the query with the fewest."""
+    """Return matches as `Hits`; every query keeps only as many as the query with the fewest has."""
     shape = len(found), min(map(len, found), default=0)
     matches = [match for row in found for match in row[: shape[1]]]
     names = {match.number: match.id for match in matches}

@@ -1,4 +1,4 @@
-"""Filters as expressions of Milvus, and the fields of an item that they compare.
+"""Filters as Milvus expressions, and the fields of an item that they compare.
 
 Ids and texts are written in hexadecimal, which keeps their order and needs no quotes.
 """
@@ -32,9 +32,9 @@ def one_of(field: str, values: Sequence[Any]) -> str:
 def fields_of(row: Row) -> dict[str, Any]:
     """Return the fields of an item that filters compare.
 
-    The embedded engine has no "not" except in "!=", which is true where a field is missing. So every condition that
-    may be negated becomes a field that exists or not: one for each value, one for any value, and one for values that
-    have an order, with their minimum and maximum.
+    The embedded engine cannot negate conditions, but "!=" is true for missing fields. Every condition that
+    may be negated therefore tests a field that is true or missing: one per value, one for having any value, and one for
+    having ordered values, whose minimum and maximum are stored as well.
     """
     fields: dict[str, Any] = {}
     for name, values in row.fields().items():
@@ -49,7 +49,7 @@ def fields_of(row: Row) -> dict[str, Any]:
 
 
 def _field(kind: str, name: str, value: Value = "") -> str:
-    """Return a field name for a name or a value: short, and only letters and digits."""
+    """Return a short field name, of letters and digits only, for a kind, a name and a value."""
     text = repr(value + 0.0) if type(value) is float else repr(value)  # 0.0 equals -0.0
     return kind[0] + hashlib.blake2b(repr((kind, name, text)).encode(), digest_size=12).hexdigest()
 
@@ -75,7 +75,7 @@ def as_expression(where: Where, holds: bool = True) -> str | bool:
             return _joined([_exists(_field("is", name, value), holds) for value in values], not holds)
         case Condition(name, operator, (value, *_)):
             field = _field(_kind(value), name)
-            # Some value is smaller if the minimum is.
+            # Some value is below a bound if the minimum is.
             end = f'fields["{field}_{"least" if operator in ("<", "<=") else "most"}"]'
             if holds:
                 return f"{end} {operator} {json.dumps(_comparable(value))}"

@@ -1,8 +1,8 @@
-"""Items in Milvus: binary vectors compared by HAMMING, on a server or in a file with its embedded engine.
+"""Items in Milvus: binary vectors compared by Hamming distance, on a server or in a file with the embedded engine.
 
-Milvus has no transactions. A batch of items is written completely or not at all; a writer that stops between batches
-leaves those that were written. `put` can be repeated. Items at the same distance from a query are returned in the order
-in which they were added, but Milvus decides which of them it finds.
+Milvus has no transactions. A batch of items is written completely or not at all; if a writer stops between batches, the
+earlier ones remain. `put` can be repeated. Items at the same distance from a query are returned in insertion order, but
+if not all of them fit into the result, Milvus decides which ones it returns.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from dlfh.index.where import Where
 _MAX_BYTES, _MAX_FOUND = 65_535, 16_384
 #: Number of items that are written, read or looked up at a time.
 _BATCH = 1_000
-#: Seconds to wait for a connection; number of attempts of a request, which take about ten seconds.
+#: Seconds to wait for a connection; number of attempts per request, which together take about ten seconds.
 _PATIENCE, _ATTEMPTS = 5.0, 8
-#: How often an embedded engine is restarted for one request.
+#: Maximum number of restarts of an embedded engine per request.
 _RESTARTS = 3
 #: The message of an embedded engine that failed for an unknown reason.
 _NO_REASON = "Unexpected error in RPC handling"
@@ -147,12 +147,12 @@ class MilvusEngine(Engine):
             warnings.simplefilter("ignore")  # the embedded engine imports a deprecated module
             pymilvus = require("pymilvus", "this address", "milvus")
             for name in ("pymilvus", "pymilvus.milvus_client.milvus_client"):
-                logging.getLogger(name).setLevel(logging.CRITICAL)  # they print the errors that they raise
+                logging.getLogger(name).setLevel(logging.CRITICAL)  # they print errors that are also raised
             if self._address.file is not None:
                 require("milvus_lite", "this address", "milvus")
                 if _has_stopped(_embedded_server(place)):
                     _servers().release_server(place)
-        # Clients with the default alias share a connection, which the first to close ends.
+        # Clients with the same alias share a connection, and closing one would close it for all.
         token, alias = token or os.environ.get(_TOKEN, ""), secrets.token_hex(16)
         self._client = pymilvus.MilvusClient(place, token=token, timeout=_PATIENCE, alias=alias)
         self._embedded = None if self._address.file is None else _embedded_server(place)
@@ -196,7 +196,7 @@ class MilvusEngine(Engine):
             yield
         except self._errors as error:
             text = self._address.without_secrets(getattr(error, "message", "") or str(error) or type(error).__name__)
-            message = text.strip().splitlines()[0].rpartition("message=")[2]  # after the number of attempts
+            message = text.strip().splitlines()[0].rpartition("message=")[2]  # without the number of attempts
             if self._embedded is not None and (message == _NO_REASON or _has_stopped(self._embedded)):
                 message = "the embedded engine failed without a reason, as it does when the disk is full"
             raise StorageError(f"Milvus at {self.address}: {message}") from None
@@ -233,13 +233,13 @@ class MilvusEngine(Engine):
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Set a new state before and after a change, so that an interrupted change is noticed, too."""
+        """Set a new state before and after a change, so that readers also notice an interrupted change."""
         try:
             self._change_state()
             yield
             self._change_state()
         except StorageError:
-            if self._embedded is not None:  # it returns items that it could not write until it reads its file again
+            if self._embedded is not None:  # until it restarts, it returns items that it failed to write
                 with suppress(StorageError), self._translated():
                     _servers().release_server(self._address.place)
                     self._connect()
@@ -272,7 +272,7 @@ class MilvusEngine(Engine):
             found = self._search(column, code, limit or _MAX_FOUND, conditions)
             if any(match.state == ABSENT for match in found):
                 self._incomplete.add(column)
-        if column in self._incomplete:  # a filter makes a search ten times slower
+        if column in self._incomplete:  # only then, because a filter makes a search ten times slower
             found = self._search(column, code, limit or _MAX_FOUND, [f"state{column} > {ABSENT}", *conditions])
         if radius is not None:
             if len(found) == _MAX_FOUND and max(match.distance for match in found) <= radius:
@@ -348,7 +348,7 @@ def _servers() -> Any:
 
 
 def _embedded_server(place: str) -> weakref.ref[Any] | None:
-    """Return a weak reference to an embedded engine: deleting a stopped one releases the lock of its successor."""
+    """Return a weak reference, so that a stopped engine is deleted before it can release the lock of its successor."""
     server = _servers()._servers.get(str(Path(place).resolve()))
     return None if server is None else weakref.ref(server)
 
@@ -359,5 +359,5 @@ def _has_stopped(server: weakref.ref[Any] | None) -> bool:
 
 
 def _bytes(vector: Any) -> bytes:
-    """Return a binary vector as bytes: some versions of the client return it in a list."""
+    """Return a binary vector as bytes; some versions of the client wrap it in a list."""
     return bytes(vector[0] if isinstance(vector, list) else vector)

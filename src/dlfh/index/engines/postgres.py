@@ -1,7 +1,7 @@
 """Items in PostgreSQL with pgvector, whose codes have the type ``bit(n)``.
 
-Exact search scans the table. `PgvectorIndex` searches approximately. Writers wait for each other at the row that
-describes the table, so that changes are serial; readers never wait.
+Exact search scans the table. `PgvectorIndex` searches approximately. Writers lock the row that describes the table, so
+that changes are serial; readers never wait.
 
 After a connection breaks, queries and changes are repeated. Each change records its name in the row that describes the
 table, and is repeated only if its name is missing there: a change takes effect exactly once.
@@ -35,10 +35,10 @@ from dlfh.index.where import Condition, Where
 
 #: Longer ids do not fit into an index of PostgreSQL.
 _MAX_ID_BYTES = 2_000
-#: Number of changes whose names are kept.
+#: Number of recent changes whose names are stored.
 _MAX_NAMES = 64
 
-#: Number of idle connections that are kept.
+#: Maximum number of idle connections.
 _MAX_IDLE = 4
 #: Seconds between attempts to reach a server.
 _PAUSE = 0.2
@@ -78,7 +78,7 @@ class PostgresEngine(SqlEngine):
         deadline = time.monotonic() + (self._patience if wait else 0)
         while True:
             try:
-                with self._lent() as connection:
+                with self._borrowed_connection() as connection:
                     return query(connection)
             except self._psycopg.Error as error:
                 if not self._is_transient(error) or time.monotonic() >= deadline:
@@ -86,7 +86,7 @@ class PostgresEngine(SqlEngine):
             time.sleep(_PAUSE)
 
     @contextmanager
-    def _lent(self) -> Iterator[Any]:
+    def _borrowed_connection(self) -> Iterator[Any]:
         """Lend an idle connection or a new one; keep it afterwards if it still works."""
         with self._lock:
             connection = self._idle.pop() if self._idle else None
@@ -141,7 +141,7 @@ class PostgresEngine(SqlEngine):
         name = secrets.token_hex(8)
 
         def attempt(connection: Any) -> None:
-            # FOR UPDATE waits for a transaction of ours that the server has not yet finished or rolled back.
+            # FOR UPDATE waits until the server has committed or rolled back an earlier attempt.
             query = f"SELECT %s = ANY(changes) FROM {self._about} FOR UPDATE"
             if not connection.execute(query, [name]).fetchone()[0]:
                 change(connection)
@@ -156,7 +156,7 @@ class PostgresEngine(SqlEngine):
     def _check_stored(self, tables: Sequence[str]) -> None:
         for table in tables:
             kinds = self._ask(f"SELECT relkind::text FROM pg_class WHERE oid = to_regclass('{table}')")
-            if kinds not in ([("r",)], [("p",)]):  # an ordinary or partitioned table: a view runs other code
+            if kinds not in ([("r",)], [("p",)]):  # only ordinary and partitioned tables: a view runs other code
                 name = table.strip('"')
                 raise self._damaged(f"{name} is not a table")
 
@@ -203,7 +203,7 @@ class PostgresEngine(SqlEngine):
         return b"".join(parts)
 
     def _numbers(self, ids: list[str], cursor: Any = None) -> dict[str, int]:
-        return super()._numbers([name for name in ids if "\0" not in name], cursor)  # no text in PostgreSQL has NUL
+        return super()._numbers([name for name in ids if "\0" not in name], cursor)  # PostgreSQL cannot store NUL
 
     def _one_of(self, column: Literal["id", "number"]) -> str:
         return f"{column} = ANY(%s)"

@@ -23,7 +23,7 @@ BATCH = 5_000
 class SqlEngine(Engine, Protocol):
     """Items in a table of an SQL database."""
 
-    #: Placeholder of a parameter in a statement.
+    #: Placeholder for a parameter in a statement.
     _parameter: str
     _table: str
     _about: str
@@ -44,13 +44,13 @@ class SqlEngine(Engine, Protocol):
         """Run ``change(cursor)`` in a transaction, exactly once even if a connection breaks."""
         self._transaction(change)
 
-    def _check_stored(self, tables: Sequence[str]) -> None: ...  # they are as created, not views, for example
+    def _check_stored(self, tables: Sequence[str]) -> None: ...  # rejects views, for example
     def _insert(self, cursor: Any, rows: list[Row], first: int) -> None: ...  # numbered from first
     def _code_columns(self, column: int) -> list[str]: ...
     def _code(self, values: Sequence[Any]) -> bytes: ...  # from the values of the code columns
 
-    # Parts of statements: a query whether a table exists, a condition with an array parameter, a Hamming distance, and
-    # a condition of a filter, whose parameters are appended to `values`.
+    # SQL for the existence of a table, membership in an array parameter, a Hamming distance, and a filter condition,
+    # whose parameters are appended to `values`.
 
     def _exists(self, name: str) -> str: ...
     def _one_of(self, column: Literal["id", "number"]) -> str: ...
@@ -65,7 +65,7 @@ class SqlEngine(Engine, Protocol):
         def change(cursor: Any) -> None:
             has, has_about = (cursor.execute(self._exists(self._name + end)).fetchone()[0] for end in ("", "_about"))
             if has:
-                # The table is ours if the connection broke after an earlier attempt.
+                # An earlier attempt created the table if the connection broke after it.
                 if has_about and cursor.execute(f"SELECT identity FROM {self._about}").fetchone() == (about[1],):
                     return
                 raise InputError(f"table {self._name!r} already exists in {self.address}: choose another name")

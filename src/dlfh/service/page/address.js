@@ -3,7 +3,7 @@
 /** Number of results per page. */
 export const PAGE_SIZE = 24;
 
-/** Values by name. Any name is allowed: objects with a prototype would already have a "constructor" and a "toString". */
+/** Values by name, without a prototype, so that names such as "constructor" are not taken. */
 export const byName = (...parts) => Object.assign(Object.create(null), ...parts);
 
 /**
@@ -60,7 +60,7 @@ export function read(address, picture = null) {
   };
 }
 
-// Most filter values are words, which are written as they are; others are written as JSON.
+// Filter values are written as plain text or, if that would be read as another value, as JSON.
 function serialised(value) {
   return typeof value === "string" && parsed(value) === value ? value : JSON.stringify(value);
 }

@@ -30,7 +30,7 @@ export function isDrawing(image) {
   return black > 0 && black >= MIN_BLACK * grey;
 }
 
-/** A drawing with black and white exchanged, on a given backbackground. */
+/** A drawing with inverted colours, on a given background. */
 export function inverted(image, background) {
   const canvas = Object.assign(document.createElement("canvas"), { width: image.naturalWidth, height: image.naturalHeight });
   const pen = canvas.getContext("2d");

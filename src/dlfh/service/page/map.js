@@ -261,7 +261,7 @@ export class CollectionMap {
     pen.globalAlpha = 1;
   }
 
-  /** Captions, those of the most frequent labels among the results first. */
+  /** Captions, ordered by the frequency of their labels among the results. */
   captionsInOrder() {
     if (!this.found.size) return this.captions;
     const counts = countLabels(this.points.filter((point) => this.found.has(point.id)));

@@ -8,8 +8,8 @@ const PAUSE = 110;
 /**
  * Listen to the search box.
  *
- * `onText(text, done)` is called during typing, with `done` at its end; `onPicture(blob)` with a picture; `onRemove()`
- * when an item or a picture is removed from the box.
+ * `onText(text, done)` is called while the user types, and with `done` set at the end; `onPicture(blob)` for a new picture;
+ * `onRemove()` when an item or a picture is removed from the box.
  */
 export function listen({ onText, onPicture, onRemove }) {
   const form = document.querySelector("#search");
