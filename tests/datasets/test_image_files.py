@@ -39,7 +39,7 @@ def test_images_that_are_skipped_are_counted_by_suffix_with_the_remedy(album: Pa
     heic = 'reading HEIC images needs pillow-heif, which is not installed: pip install "dlfh[heic]"'
     assert [(problem.where, problem.skipped, problem.reason) for problem in items.problems] == [
         ("e.heif", ".heif file", heic),
-        ("logo.svg", ".svg file", ".svg files are not read: convert it to PNG or JPEG"),
+        ("logo.svg", ".svg file", ".svg files are not supported: convert it to PNG or JPEG"),
         ("sub/d.HEIC", ".heic file", heic),
     ]
 

@@ -61,7 +61,7 @@ def test_formats_that_are_known_but_not_read_are_named_with_the_remedy(monkeypat
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
     with pytest.raises(InputError, match=r'^x, a HEIC image, needs pillow-heif, .*: pip install "dlfh\[heic\]"$'):
         read_image(b"\x00\x00\x00\x1cftypheic\x00\x00\x00\x00mif1heic" + b"\x00" * 100, name="x")
-    with pytest.raises(InputError, match=r"^x is an SVG drawing, which is not read: convert it to PNG$"):
+    with pytest.raises(InputError, match=r"^x is an SVG drawing, which is not supported: convert it to PNG$"):
         read_image(b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"/>', name="x")
 
 

@@ -29,7 +29,7 @@ _N_TRIED, _MAX_FOLDERS, _MAX_ENTRIES = 20, 200, 5_000
 def images_in(folder: Path) -> tuple[list[Path], dict[Path, str]]:
     """Return the images in a folder and its subfolders, sorted, and the reasons why others cannot be read, by path."""
     files, unreadable = [], {}
-    reasons = {suffix: f"{suffix} files are not read: convert it to PNG or JPEG" for suffix in _OTHER_SUFFIXES}
+    reasons = {suffix: f"{suffix} files are not supported: convert it to PNG or JPEG" for suffix in _OTHER_SUFFIXES}
     if not is_installed("pillow_heif"):
         reasons |= dict.fromkeys(_HEIC_SUFFIXES, str(missing("pillow_heif", "reading HEIC images", "heic")))
     for path in sorted(folder.rglob("*")):

@@ -103,7 +103,7 @@ def _unknown_format(content: bytes, called: str) -> InputError:
     if content[4:8] == b"ftyp" and content[8:12] in _HEIC_BRANDS and not is_installed("pillow_heif"):
         return missing("pillow_heif", f"{called}, a HEIC image,", "heic")
     if b"<svg" in content[:1024]:
-        return InputError(f"{called} is an SVG drawing, which is not read: convert it to PNG")
+        return InputError(f"{called} is an SVG drawing, which is not supported: convert it to PNG")
     return InputError(f"{called} is not an image in a known format")
 
 
