@@ -86,7 +86,7 @@ class Draw:
             queries = [Query(kind, value, modality) for value in items.modalities[modality]]
             options = self.searcher.resolve(queries[0], replace(options, k=k))
             self.searcher.encode(queries)
-            ranker = Ranker(self.collection.index, encoder, modality, options, self.searcher.words.current().coverage)
+            ranker = Ranker(self.collection.index, encoder, modality, options, self.searcher.words.matches)
             return [ranker.rank(self.searcher._encoded(query, options)) for query in queries]
         finally:
             encoder.calibration_ = known

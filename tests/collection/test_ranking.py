@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dlfh import DLFH, Collection, Encoder
 from dlfh.codes import unpack
+from dlfh.collection import ranking
+from dlfh.collection.calibration.model import probability
 from dlfh.collection.collection import BuildResult
 from dlfh.collection.query import Query, SearchOptions
 from dlfh.collection.ranking import Ranker
@@ -19,6 +22,8 @@ from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Vectors
 from dlfh.hashing import KernelRidge
 from dlfh.index.items import Item
+from dlfh.index.scan import Bounds
+from tests.collection.plain_ranking import rank
 
 COLOURS = ["red", "blue", "green", "black"]
 THINGS = ["shoe", "hat", "scarf", "glove", "sock", "belt"]
@@ -76,6 +81,79 @@ def test_results_are_sorted_by_probability(built: BuildResult) -> None:
         chances = [item.probability for item in found]
         assert chances == sorted(chances, reverse=True)
         assert all(0 < chance < 1 for chance in chances)
+
+
+@pytest.fixture(scope="module")
+def mixed(built: BuildResult, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]:
+    """A collection with several segments, removed items, items without labels, and items that lack a modality."""
+    collection = built.collection.copy(tmp_path_factory.mktemp("mixed") / "shop")
+    collection.close()
+    with Collection.open(collection.path, writable=True) as collection:
+        more = drawn(120, 3, first=2000)
+        for rows, labels, names in (
+            (range(40), more.labels, ["image", "text"]),
+            (range(40, 70), None, ["image", "text"]),
+            (range(70, 90), more.labels, ["image"]),
+            (range(90, 105), None, ["text"]),
+            (range(105, 120), None, ["image"]),
+        ):
+            some = more.take([*rows])
+            modalities = {name: some.modalities[name] for name in names}
+            collection.add(Items.of(modalities, None if labels is None else some.labels, some.ids))
+        collection.remove([f"i{row}" for row in range(0, 600, 11)])
+        assert len(collection.index.snapshot.parts) > 1
+        yield collection
+
+
+def test_a_scan_finds_what_exhaustive_comparison_finds(mixed: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranking, "_MIN_SCANNED", 16)
+    monkeypatch.setattr(ranking, "_SAMPLE", 8)
+    monkeypatch.setattr(ranking, "_SAMPLE_PER_RESULT", 1)
+    monkeypatch.setattr(ranking, "_may_compile", lambda: True)
+    scans: list[int] = []
+    real = Bounds.of
+
+    def of(*given: Any) -> Bounds:
+        scans.append(1)
+        return real(*given)
+
+    monkeypatch.setattr(Bounds, "of", of)
+    rng, ids = np.random.default_rng(0), mixed.index.ids()
+    words = [*COLOURS, *THINGS, *(f"brand{n}" for n in range(20)), "by", "number2101"]
+    for number in range(150):
+        options: dict[str, Any] = {"k": int(rng.choice([1, 5, 10, 40]))}
+        options |= rng.choice([{}, {"modalities": "image"}, {"modalities": ("image", "text")}, {"modalities": "text"}])
+        options |= rng.choice([{}, {}, {"ranking": "asymmetric"}, {"ranking": "hamming"}, {"ranking": "any"}])
+        if rng.random() < 0.3 and "ranking" not in options:
+            options["min_probability"] = float(rng.choice([0.2, 0.9]))
+        if rng.random() < 0.2:
+            options = {name: value for name, value in options.items() if name != "ranking"} | {"hashed_only": True}
+        if rng.random() < 0.3 and options.get("modalities") != "image":
+            options["match"] = str(rng.choice(["codes", "words", "both"]))
+        candidates = np.ones(len(ids), bool)
+        if rng.random() < 0.3:
+            candidates = rng.random(len(ids)) < 0.6
+            options["ids"] = [name for name, allowed in zip(ids, candidates, strict=True) if allowed]
+        text = " ".join(rng.choice(words, rng.integers(1, 4), replace=False))
+        query = Query("text", text, "text", literal=True)
+        if number % 6 == 0:
+            query = Query("vector", rng.normal(size=12), "image")
+            options.pop("match", None)
+        elif number % 6 == 1:
+            query = Query("id", ids[rng.integers(len(ids))])
+            options = {name: options[name] for name in ("k", "ids", "hashed_only") if name in options}
+            options["modalities"] = "image" if "image" in mixed.index.get(query.value).codes else "text"
+            if rng.random() < 0.3:
+                options["radius"] = 9
+        if query.kind == "id":
+            candidates = candidates & (np.array(ids) != query.value)
+        expected = rank(mixed.searcher, query, SearchOptions(**options), candidates)
+        (found,) = mixed.searcher.search([query], SearchOptions(**options))
+        assert [(item.id, item.n_equal) for item in found] == [(ids[place], n) for place, _, n in expected]
+        if found and found[0].probability is not None:
+            chances = probability(np.array([log_odds for _, log_odds, _ in expected]))
+            assert [item.probability for item in found] == chances.tolist()
+    assert len(scans) > 60
 
 
 def test_probabilities_are_calibrated(built: BuildResult) -> None:
@@ -301,9 +379,13 @@ def test_few_of_the_first_results_are_in_insertion_order(icons: Collection) -> N
     queries = [Query("text", text) for text in texts]
     searcher.encode(queries)
     options = searcher.resolve(queries[0], SearchOptions())
-    ranker = Ranker(icons.index, icons.encoder, "text", options, searcher.words.current().coverage)
+    ranker = Ranker(icons.index, icons.encoder, "text", options, searcher.words.matches)
     ranked = [ranker.rank(searcher._encoded(query, options)) for query in queries]
     before = np.mean([icons.search("text", text, modalities="image", match="codes")[9].n_equal > 1 for text in texts])
-    after = np.mean([own.n_tied > 1 for own in ranked])
+    after = []
+    for query, own in zip(queries, ranked, strict=True):
+        keys = [key(np.arange(len(icons))) for key in ranker._tie_breakers(searcher._encoded(query, options))]
+        rows = np.stack([ranker.log_odds(searcher._encoded(query, options)), *keys])
+        after.append(((rows[:, own.positions, None] == rows[:, None]).all(axis=0).sum(axis=1) > 1).mean())
     assert before > 0.9
-    assert after < 0.1
+    assert np.mean(after) < 0.1

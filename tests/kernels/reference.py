@@ -286,3 +286,34 @@ def fit_curves(scores, starts, positives, slopes, intercepts, pull_to, penalty, 
 def gather_strings(offsets, blob, rows, new_offsets, new_blob):
     for i, row in enumerate(rows):
         new_blob[new_offsets[i] : new_offsets[i + 1]] = blob[offsets[row] : offsets[row + 1]]
+
+
+def bound_sums(bounds, blocks, sums):
+    bytes_of_items = blocks.transpose(0, 2, 1).reshape(-1, len(bounds)) >> 3
+    total = bounds[np.arange(len(bounds)), bytes_of_items].sum(axis=1, dtype=np.int64)
+    sums[:] = np.minimum(total, 255)
+
+
+def collect_possible(sums, kinds, levels, eligible, limits, losses, allowed, rows):
+    columns = np.arange(len(sums))[:, None]
+    loss = np.add.accumulate(losses[columns, kinds, sums[:, : len(kinds)]], axis=0)[-1]
+    found = np.flatnonzero((loss <= allowed[kinds, levels]) & (eligible if len(eligible) else True))
+    rows[: len(found)] = found
+    return len(found)
+
+
+def add_scores(rows, counts, lengths, weight, mean_length, scores):
+    frequency = counts.astype(np.float64)
+    shrunk = 1.2 * (1 - 0.75 + 0.75 * lengths[rows] / mean_length)
+    scores[rows] += weight * ((frequency * (1.2 + 1.0)) / (frequency + shrunk))
+
+
+def gather_positive(scores, total, rows, shares):
+    found = np.flatnonzero(scores > 0)
+    rows[: len(found)], shares[: len(found)] = found, scores[found] / total
+    return len(found)
+
+
+def mark_levels(places, coverage, levels):
+    square = coverage * coverage
+    levels[places] = np.minimum(255, (127.5 * (2 * square / (1 + square))).astype(np.int64) + 1)

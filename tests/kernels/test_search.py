@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dlfh.codes import as_words, random_codes
 from dlfh.index import nearest
-from tests.kernels.twins import assert_twins_agree
+from tests.kernels.twins import assert_twins_agree, compiled, twin_of
 from tests.strategies import seeds
 
 
@@ -44,6 +44,50 @@ def test_nearest_by_table(seed: int, n_bytes: int, coarse: bool) -> None:
     shape = (n_queries, int(rng.integers(1, n_items - start + 1)))
     outputs = np.empty(shape, np.int64), np.empty(shape, np.int64)
     assert_twins_agree("nearest_by_table", tables, blocks, start, n_items, *outputs)
+
+
+@given(seeds, st.integers(1, 20), st.integers(1, 3))
+def test_bounds_of_a_scan(seed: int, n_bytes: int, n_columns: int) -> None:
+    rng = np.random.default_rng(seed)
+    n_items, n_kinds = int(rng.integers(1, 90)), 4
+    blocks = rng.integers(0, 256, (-(-n_items // 32), n_bytes, 32), np.uint8)
+    bounds = rng.integers(0, 256 // n_bytes + 9, (n_bytes, 32)).astype(np.uint8)
+    assert_twins_agree("bound_sums", bounds, blocks, np.empty(32 * len(blocks), np.uint8))
+    sums = rng.integers(0, 256, (n_columns, 32 * len(blocks)), np.uint8)
+    kinds, levels = (rng.integers(0, n, n_items).astype(np.uint8) for n in (n_kinds, 256))
+    losses = np.sort(rng.random((n_columns, n_kinds, 256)), axis=2)
+    losses[:, :, 0] = 0
+    allowed = np.sort(rng.random((n_kinds, 256)), axis=1)
+    allowed[0] = -np.inf
+    limits = np.stack([np.searchsorted(*pair, "right") - 1 for pair in zip(losses[0], allowed, strict=True)])
+    eligible = rng.random(n_items) < 0.5 if rng.random() < 0.5 else np.empty(0, bool)
+    rows = np.zeros(n_items + 1, np.int64)
+    arguments = sums, kinds, levels, eligible, limits.astype(np.int16), losses, allowed
+    kept = []
+    for function in (compiled("collect_possible"), twin_of("collect_possible")):
+        found = function(*arguments, rows)
+        kept.append(rows[:found].tolist())
+    assert kept[0] == kept[1]
+
+
+@given(seeds)
+def test_scores_of_words(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n_items = int(rng.integers(1, 60))
+    rows = np.flatnonzero(rng.random(n_items) < 0.5).astype(np.uint32)
+    counts, lengths = rng.integers(1, 9, len(rows)).astype(np.uint16), rng.integers(0, 50, n_items).astype(np.int32)
+    scores = np.where(rng.random(n_items) < 0.5, rng.random(n_items), 0.0)
+    assert_twins_agree("add_scores", rows, counts, lengths, 1.7, 12.5, scores)
+    places, shares = np.zeros(n_items + 1, np.int64), np.zeros(n_items)
+    kept = []
+    for function in (compiled("gather_positive"), twin_of("gather_positive")):
+        found = function(scores, 3.0, places, shares)
+        kept.append([*places[:found].tolist(), *shares[:found].tolist()])
+    assert kept[0] == kept[1]
+    assert_twins_agree("mark_levels", rows.astype(np.int64), 3 * rng.random(len(rows)), np.zeros(n_items, np.uint8))
+    tables = rng.integers(0, 1 << 24, (5, 256)).astype(np.int32)
+    codes, chosen = rng.integers(0, 256, (n_items, 5), np.uint8), rng.integers(0, n_items, 40)
+    assert_twins_agree("sum_tables", tables, codes, chosen, np.zeros(40, np.int64))
 
 
 @given(seeds, st.integers(1, 140))

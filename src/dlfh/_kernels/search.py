@@ -251,12 +251,16 @@ def within_radius(query_words, item_words, radius):
 @Kernel
 def sum_tables(tables, codes, rows, distances):
     """Fill ``distances`` with the sum of ``tables[b, byte b]`` over the bytes of the codes in ``rows``."""
-    for i in range(rows.size):
-        j = rows[i]
-        total = np.int64(0)
-        for b in range(tables.shape[0]):
-            total += tables[b, codes[j, b]]
-        distances[i] = total
+    for first in range(0, rows.size, _TILE):
+        last = min(first + _TILE, rows.size)
+        for i in range(first, last):  # fetches codes into the cache: so many loads can wait for the memory together
+            distances[i] = codes[rows[i], 0]
+        for i in range(first, last):
+            j = rows[i]
+            total = np.int64(0)
+            for b in range(tables.shape[0]):
+                total += tables[b, codes[j, b]]
+            distances[i] = total
 
 
 @Kernel
@@ -311,13 +315,16 @@ def add_scores(rows, counts, lengths, weight, mean_length, scores):
 
 @Kernel
 def gather_positive(scores, total, rows, shares):
-    """Write the places of positive scores to ``rows`` and their shares of ``total``; return their number."""
+    """Write the places of positive scores to ``rows``, and their shares of ``total``; return their number.
+
+    ``rows`` has room for one more.
+    """
     found = 0
-    for j in range(scores.size):
-        if scores[j] > 0:
-            rows[found] = j
-            shares[found] = scores[j] / total
-            found += 1
+    for j in range(scores.size):  # branch-free, because the outcome is hard to predict
+        rows[found] = j
+        found += 1 if scores[j] > 0 else 0
+    for t in range(found):
+        shares[t] = scores[rows[t]] / total
     return found
 
 

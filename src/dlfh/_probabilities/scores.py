@@ -40,7 +40,7 @@ _ITERATIONS = 10
 #: Points that centroids are fitted to: more for groups of more labels.
 MAX_POINTS = 1 << 12
 _MIN_POINTS, _POINTS_PER_LABEL = 1 << 10, 1 << 9
-_CHUNK_ROWS = 2048
+_CHUNK_ROWS = 512
 
 
 def redundancy_weights(labels: LabelSets) -> Floats:
@@ -204,4 +204,6 @@ def _centroids(roots: Singles, n: int, seed: int) -> Singles:
 
 
 def _nearest(roots: Singles, centroids: Singles) -> Integers:
-    return np.argmin((centroids**2).sum(axis=1) - 2 * roots @ centroids.T, axis=1)
+    products = roots @ (-2 * centroids.T)
+    products += (centroids**2).sum(axis=1)
+    return np.argmin(products, axis=1)

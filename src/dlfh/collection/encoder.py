@@ -393,8 +393,10 @@ class Encoder(Parameterized):
         """Return the labels of items as bytes, and which items have any that the model knows."""
         if self.label_model is None:
             return np.zeros((len(labels), n_bytes(self.n_bits)), np.uint8), np.zeros(len(labels), bool)
-        rows, has_labels = self.label_rows(labels)
-        return self.label_model.encode(rows), has_labels
+        number_of: dict[tuple[str, ...], int] = {}  # most items share their labels with others
+        numbers = [number_of.setdefault(tuple(given), len(number_of)) for given in labels]
+        rows, has_labels = self.label_rows([*number_of])
+        return self.label_model.encode(rows)[numbers], has_labels[numbers]
 
     def combine_labels(self, suggested: Mapping[str, Codes], present: Mapping[str, Mask]) -> Codes:
         """Combine the label probabilities predicted from each modality that an item has."""

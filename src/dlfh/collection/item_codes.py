@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from dlfh._arrays import Array, Codes, Floats, Integers, Mask, Singles
+from dlfh._arrays import Codes, Integers, Mask, Singles
 from dlfh._validation import Features
 from dlfh.codes import n_bytes
 from dlfh.collection.contents import content_hashes
 from dlfh.datasets.problem import Problem, check_skipped
 from dlfh.errors import InputError
-from dlfh.index import Index
 from dlfh.index.items import Item
 
 if TYPE_CHECKING:
@@ -171,8 +170,10 @@ def index_codes(encoder: Encoder, codes: ItemCodes, rows: Integers) -> dict[str,
         suggested = {name: values[rows] for name, values in codes.suggested_labels.items()}
         masks = {name: codes.present[name][rows] for name in suggested}
         known = codes.has_labels[rows]
-        combined = encoder.combine_labels(suggested, masks)
-        columns[LABELS] = np.where(known[:, None], codes.labels[rows], combined)
+        labels = codes.labels[rows].copy()
+        some = {name: values[~known] for name, values in suggested.items()}
+        labels[~known] = encoder.combine_labels(some, {name: mask[~known] for name, mask in masks.items()})
+        columns[LABELS] = labels
         learned[LABELS], present[LABELS] = known, known | np.logical_or.reduce([*masks.values()])
         for name, values in suggested.items():
             for column, part in zip(labels_columns(name), np.split(values, 2, axis=1), strict=True):
@@ -183,15 +184,6 @@ def index_codes(encoder: Encoder, codes: ItemCodes, rows: Integers) -> dict[str,
 def hashed_codes(item: Item, modalities: Sequence[str]) -> dict[str, Codes]:
     """Return the hashed codes of an item, in the modalities that it has."""
     return {name: item.codes.get(hashed_column(name), item.codes[name]) for name in modalities if name in item.codes}
-
-
-def hashed_distances(index: Index, query: Array, modality: str, positions: Integers | None = None) -> Floats:
-    """Return the distances of the items' hashed codes from a query; infinity for items without the modality."""
-    (second,) = index.distances(hashed_column(modality), query[None], positions)
-    if np.isfinite(second).all():
-        return second
-    (first,) = index.distances(modality, query[None], positions)
-    return np.where(np.isfinite(second), second, first)
 
 
 def public_item(item: Item, modalities: Sequence[str]) -> Item:

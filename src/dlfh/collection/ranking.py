@@ -12,37 +12,50 @@ collection as far as the shortlist contains them; docs/engines.md reports how fa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from dlfh import _kernels
 from dlfh._arrays import Array, Codes, Floats, Integers, Mask, Singles
 from dlfh._probabilities.scores import Match
 from dlfh.codes import pack
-from dlfh.collection.calibration.model import Calibration, Pattern, label_evidence, probability, word_evidence
+from dlfh.collection.calibration.model import Calibration, LabelEvidence, Pattern, probability, word_evidence
 from dlfh.collection.encoder import Encoder
-from dlfh.collection.item_codes import LABELS, columnar, hashed_column, hashed_distances
+from dlfh.collection.item_codes import LABELS, columnar, hashed_column
 from dlfh.collection.query import SearchOptions
 from dlfh.collection.words import WordIndexFile, without_words
 from dlfh.errors import InputError
 from dlfh.index import Index
 from dlfh.index.items import Item
+from dlfh.index.nearest import Tables
+from dlfh.index.scan import Bounds, Evidence
+from dlfh.index.words import Matches, union
 
 #: A shortlist has ``_FACTOR * k`` items of each column, and at least ``_MIN_LENGTH``.
 _FACTOR, _MIN_LENGTH = 20, 500
 
-#: Return the share of a text's words that each item contains in the given text columns.
-Coverage = Callable[[str, Sequence[int]], Floats]
+#: Return the items that have words of a text in the given text columns.
+FindWords = Callable[[str, Sequence[int]], Matches]
+
+#: Smaller collections are not scanned. Number of items compared before a scan, at least and by item of the result.
+_MIN_SCANNED, _SAMPLE, _SAMPLE_PER_RESULT = 1 << 16, 1 << 12, 1 << 6
+#: A kind of items is one byte: a bit for each modality, and one for learned codes.
+_MAX_SCANNED_MODALITIES = 6
+_n_searches = itertools.count()
+_MAX_DISTINCT = 12
 
 
 class SearchSpace(NamedTuple):
-    """The items to rank, the coverage of a text by their words, and a mask of the items that may be returned."""
+    """The items to rank, those with words of a text, and a mask of the items that may be returned (None: all)."""
 
     items: Index
-    coverage: Coverage
-    candidates: Mask
+    matches: FindWords
+    candidates: Mask | None = None
     warnings: Sequence[str] = ()
 
 
@@ -57,6 +70,10 @@ class EncodedQuery(NamedTuple):
     labels: Singles | None = None  # the probability of each label, if items are ranked by them
     explained: frozenset[str] = frozenset()  # words by which a text names labels: texts decide on the others only
 
+    def tables(self, modality: str) -> Tables:
+        """Return distance tables of a tie-breaker; most queries have the same for all modalities."""
+        return _tables(self.tie_breakers[modality].tobytes(), self.tie_breakers[modality].dtype)
+
 
 class Ranked(NamedTuple):
     """Positions of items, most probable first, and their log-odds."""
@@ -64,18 +81,29 @@ class Ranked(NamedTuple):
     positions: Integers
     log_odds: Floats
     n_equal: Integers  # number of items with the same log-odds, the item included
-    n_tied: Integers  # number of these that hashed codes do not distinguish; they are in insertion order
+
+
+class _Comparison(NamedTuple):
+    """The items with words of a query, what codes are compared with, and by kind of items, weight of words and bias."""
+
+    words: Matches
+    evidence: Sequence[Evidence]
+    of_words: Floats
+    biases: Floats
 
 
 class Ranker:
-    """Ranks the items of an index for queries of one modality, by options whose defaults are filled in."""
+    """Ranks the items of an index for queries of one modality, by options whose defaults are filled in.
+
+    In a large index, a scan finds the items that can be among the best; only these are compared with the query exactly.
+    """
 
     def __init__(
-        self, index: Index, encoder: Encoder, modality: str | None, options: SearchOptions, coverage: Coverage
+        self, index: Index, encoder: Encoder, modality: str | None, options: SearchOptions, matches: FindWords
     ) -> None:
-        self._index = index
+        self._items = index.snapshot
         self._options = options
-        self._coverage = coverage
+        self._matches = matches
         self._searched = tuple(options.modalities or ())
         self._others = tuple(name for name in encoder.modalities_ if name not in self._searched)
         texts = encoder.text_modalities()
@@ -84,75 +112,103 @@ class Ranker:
         self._labels = encoder.label_model
         self._match: Match = "all" if options.ranking == "all" else "any"
         self._fit = partial((encoder.calibration_ or Calibration()).fit_for, options.ranking or "", modality or "")
-        # The evidence that an item has, as a number: bit t for the t-th modality, and the last bit for a learned code.
-        present, learned = zip(*(index.states(name) for name in self._searched), strict=True)
-        has_code = sum((mask.astype(np.int64) << t for t, mask in enumerate(present)), np.zeros(len(index), np.int64))
-        is_learned = np.zeros(len(index), bool) if options.hashed_only else np.logical_or.reduce(learned)
-        self._present = present
-        self._has_code = has_code > 0
-        self._pattern = has_code + (is_learned.astype(np.int64) << len(self._searched))
 
-    def rank(self, query: EncodedQuery, candidates: Mask | bool = True) -> Ranked:
+    def rank(self, query: EncodedQuery, candidates: Mask | None = None) -> Ranked:
         """Return the best items for a query, of the candidates."""
-        options, log_odds = self._options, self.log_odds(query)
-        eligible = np.isfinite(log_odds) & candidates
+        options, comparison = self._options, self._compare(query)
+        positions = self._possible(comparison, candidates)
+        log_odds = self._log_odds(comparison, positions)
+        eligible = np.isfinite(log_odds)
         if options.radius is not None:
-            eligible &= self._distances(query.code, self._searched[0]) <= options.radius
+            tables, columns = Tables.of(query.code[None]), self._compared(self._searched[0])
+            eligible &= self._items.distances_at(columns, tables, positions)[0] <= options.radius
         if options.min_probability is not None:
             eligible &= probability(log_odds) >= options.min_probability
-        positions = np.flatnonzero(eligible)
+        positions, log_odds = positions[eligible], log_odds[eligible]
         n = len(positions) if options.radius is not None else min(options.k, len(positions))
         if options.limit is not None and n > options.limit:
             limit = f"more than the limit of {options.limit:,}"
             raise InputError(f"{n:,} items are within the radius, {limit}: reduce the radius")
         if not n:
             nothing = np.empty(0, np.int64)
-            return Ranked(nothing, np.empty(0), nothing, nothing)
-        least = np.partition(log_odds[positions], len(positions) - n)[len(positions) - n]
-        positions = positions[log_odds[positions] >= least]  # includes all items that are equal to the last one
-        return self._in_order(query, positions, log_odds[positions], n)
+            return Ranked(nothing, np.empty(0), nothing)
+        least = _nth_largest(log_odds, n)
+        better, equal = np.flatnonzero(log_odds > least), np.flatnonzero(log_odds == least)
+        _, groups, sizes = np.unique(log_odds[better], return_inverse=True, return_counts=True)
+        n_equal = np.append(sizes[groups], np.full(n - len(better), len(equal)))
+        chosen = np.append(better, equal[self._first_of_ties(query, positions[equal], n - len(better))])
+        n_equal, chosen = n_equal[np.argsort(chosen)], np.sort(chosen)
+        positions, log_odds = positions[chosen], log_odds[chosen]
+        breakers = self._tie_breakers(query) if (n_equal > 1).any() else ()
+        order = np.lexsort((positions, *reversed([-log_odds, *(key(positions) for key in breakers)])))
+        return Ranked(positions[order], log_odds[order], n_equal[order])
 
-    def _in_order(self, query: EncodedQuery, positions: Integers, log_odds: Floats, n: int) -> Ranked:
-        keys = [-log_odds]
-        if (np.diff(np.sort(log_odds)) == 0).any():
-            keys += self._explained_words(query, positions)
-            keys += [
-                hashed_distances(self._index, query.tie_breakers[name], name, positions)
-                for name in (*self._searched, *self._others)
-            ]
-        order = np.lexsort((positions, *reversed(keys)))
-        ordered = np.stack([key[order] for key in keys])
-        n_tied = _run_lengths((ordered[:, 1:] == ordered[:, :-1]).all(axis=0))
-        n_equal = _run_lengths(ordered[0, 1:] == ordered[0, :-1])
-        return Ranked(positions[order][:n], log_odds[order][:n], n_equal[:n], n_tied[:n])
+    def _first_of_ties(self, query: EncodedQuery, positions: Integers, n: int) -> Integers:
+        """Return which ``n`` of some equally probable items come first."""
+        chosen, tied = np.empty(0, np.int64), np.arange(len(positions))
+        for key in self._tie_breakers(query) if len(tied) > n else ():
+            values, missing = key(positions[tied]), n - len(chosen)
+            last = -_nth_largest(-values, missing)
+            chosen, tied = np.append(chosen, tied[values < last]), tied[values == last]
+            if len(chosen) + len(tied) == n:
+                break
+        return np.append(chosen, tied[: n - len(chosen)])
+
+    def _tie_breakers(self, query: EncodedQuery) -> Iterator[Callable[[Integers], Floats]]:
+        """Yield functions that return sort keys of equally probable items, given in ascending order."""
+        if self._options.match == "both" and query.labels is not None and query.explained:
+            # Items with the words that name the labels come first.
+            found = self._matches(" ".join(sorted(query.explained)), self._columns)
+            yield lambda positions: -found.at(positions)
+        for name in (*self._searched, *self._others):
+            yield partial(self._distances, self._numbers(hashed_column(name), name), query.tables(name))
 
     def log_odds(self, query: EncodedQuery) -> Floats:
         """Return the log-odds of every item; minus infinity for items without evidence."""
-        words = self._word_evidence(query)
+        return self._log_odds(self._compare(query), np.arange(len(self._items)))
+
+    def _log_odds(self, comparison: _Comparison, positions: Integers) -> Floats:
+        words = word_evidence(comparison.words.at(positions))
         if self._options.match == "words":
+            return np.where(words > 0, comparison.of_words[0] * words + comparison.biases[0], -np.inf)
+        kinds = self._items.kinds(self._numbers(*self._searched), positions, with_learned=not self._options.hashed_only)
+        log_odds = comparison.biases[kinds]
+        for each in comparison.evidence:
+            log_odds = log_odds + each.weights[kinds] * each.value(
+                self._distances(each.columns, each.tables, positions)
+            )
+        has_code = kinds & (1 << len(self._searched)) - 1 > 0
+        return np.where(has_code, log_odds + comparison.of_words[kinds] * words, -np.inf)
+
+    def _compare(self, query: EncodedQuery) -> _Comparison:
+        options, words, evidence = self._options, Matches.none(), list[Evidence]()
+        if options.match != "codes" and query.text is not None:
+            is_explained = query.labels is not None and options.match != "words"
+            text = without_words(query.text, query.explained) if is_explained else query.text
+            words = self._matches(text, self._columns)
+        if options.match == "words":
             fit = self._fit(Pattern("hashed", (), True))
-            return np.where(words > 0, fit.weights[0] * words + fit.bias, -np.inf)
+            return _Comparison(words, evidence, np.array(fit.weights), np.array([fit.bias]))
         weights, biases = self._table
-        log_odds = biases[self._pattern]
-        length = float(np.abs(query.values.astype(np.float64)).sum())
-        no_label = 0.0
-        if query.labels is not None:
-            evidence, no_label = self._label_evidence(query.labels[None])
-            log_odds = log_odds + weights[self._pattern, -1] * evidence
-        for t, name in enumerate(self._searched):
-            if not weights[:, t].any():
-                continue
-            distances = self._distances(query.values, name)
-            similarity = (length - 2 * np.where(self._present[t], distances, 0.0)) / len(query.values)
-            log_odds = log_odds + weights[self._pattern, t] * similarity
         of_words = weights[:, len(self._searched)]
         if query.labels is not None:
-            of_words = of_words + no_label * weights[:, -2]
-        return np.where(self._has_code, log_odds + of_words[self._pattern] * words, -np.inf)
+            assert self._labels is not None
+            value = LabelEvidence(self._labels, query.labels, self._match)
+            of_words = of_words + value.of_none * weights[:, -2]
+            tables = Tables.of(self._labels.tables(query.labels[None], self._match))
+            evidence.append(Evidence(self._numbers(LABELS), tables, weights[:, -1], value))
+        length, n_bits = float(np.abs(query.values.astype(np.float64)).sum()), len(query.values)
+        for t, name in enumerate(self._searched):
+            if weights[:, t].any():
+                tables = Tables.of(query.values[None])
+                evidence.append(
+                    Evidence(self._compared(name), tables, weights[:, t], partial(_similarity, length, n_bits))
+                )
+        return _Comparison(words, evidence, of_words, biases)
 
     @cached_property
     def _table(self) -> tuple[Floats, Floats]:
-        """Return the weights of modalities, words and labels, and the bias, of each pattern of evidence."""
+        """Return the weights of modalities, words and labels, and the bias, of each kind of items."""
         n, ranking = len(self._searched), self._options.ranking or ""
         weights, biases = np.zeros((2 << n, n + 3)), np.zeros(2 << n)
         for has_code in range(1, 1 << n):
@@ -167,37 +223,73 @@ class Ranker:
                 biases[row] = fit.bias
         return weights, biases
 
-    def _label_evidence(self, query: Singles) -> tuple[Floats, float]:
-        """Return the `label_evidence` of each item, and the probability that an item without labels is relevant."""
-        assert self._labels is not None
-        distances = self._index.distances(LABELS, self._labels.tables(query, self._match))
-        evidence, none = label_evidence(self._labels, query, np.where(self._has_code, -distances, 0.0), self._match)
-        return evidence[0], float(none[0, 0])
+    def _possible(self, comparison: _Comparison, candidates: Mask | None) -> Integers:
+        """Return the candidates, without some that are less probable than the best ``k``."""
+        options, n, words = self._options, len(self._items), comparison.words.positions
+        words = words if candidates is None else words[candidates[words]]
+        if options.match == "words":
+            return words
+        size, n_pool = max(_SAMPLE, _SAMPLE_PER_RESULT * options.k), n
+        if candidates is not None:
+            n_pool = int(np.count_nonzero(candidates))
+        is_small = n_pool < max(_MIN_SCANNED, 2 * size) or len(self._searched) > _MAX_SCANNED_MODALITIES
+        if is_small or options.radius is not None or not comparison.evidence or not _may_compile():
+            return np.arange(n) if candidates is None else np.flatnonzero(candidates)
+        sample = np.arange(0, n, max(n_pool // size, 1))
+        sample = union(sample if candidates is None else sample[candidates[sample]], words[:: len(words) // size + 1])
+        log_odds = self._log_odds(comparison, sample)
+        log_odds = log_odds[np.isfinite(log_odds)]
+        if len(log_odds) < options.k:
+            return np.arange(n) if candidates is None else np.flatnonzero(candidates)
+        least = _nth_largest(log_odds, options.k)
+        if options.min_probability is not None:
+            wanted = min(max(options.min_probability, 1e-6), 1 - 1e-6)
+            least = max(least, np.log(wanted / (1 - wanted)) - 1e-6)
+        most = comparison.biases - least + sum(each.worth(np.zeros(1, np.int64))[:, 0] for each in comparison.evidence)
+        allowed = most[:, None] + comparison.of_words[:, None] * (np.arange(256) * (2 / 255))
+        allowed[np.arange(len(allowed)) % (1 << len(self._searched)) == 0] = -np.inf  # no code
+        levels = np.zeros(n, np.uint8)
+        _kernels.mark_levels(comparison.words.positions, comparison.words.coverage, levels)
+        columns, with_learned = self._numbers(*self._searched), not options.hashed_only
+        bounds = Bounds.of(comparison.evidence, allowed)
+        return self._items.scan(bounds, columns, levels, candidates, with_learned=with_learned)
 
-    def _word_evidence(self, query: EncodedQuery) -> Floats:
-        if self._options.match == "codes" or query.text is None:
-            return np.zeros(len(self._index))
-        is_explained = query.labels is not None and self._options.match != "words"
-        text = without_words(query.text, query.explained) if is_explained else query.text
-        return word_evidence(self._coverage(text, self._columns))
+    def _distances(self, columns: tuple[int, ...], tables: Tables, positions: Integers) -> Floats:
+        return self._items.distances_at(columns, tables, positions)[0]
 
-    def _explained_words(self, query: EncodedQuery, positions: Integers) -> list[Floats]:
-        """Return a sort key for ties: items with the words that name the labels come first."""
-        if self._options.match != "both" or query.labels is None or not query.explained:
-            return []
-        return [-self._coverage(" ".join(sorted(query.explained)), self._columns)[positions]]
+    def _compared(self, modality: str) -> tuple[int, ...]:
+        """Return the columns of the codes that are compared in a modality."""
+        return self._numbers(*(hashed_column(modality),) * self._options.hashed_only, modality)
 
-    def _distances(self, values: Array, modality: str) -> Floats:
-        if self._options.hashed_only:
-            return hashed_distances(self._index, values, modality)
-        return self._index.distances(modality, values[None])[0]
+    def _numbers(self, *names: str) -> tuple[int, ...]:
+        return tuple(map(self._items.modalities.index, names))
 
 
-def _run_lengths(equals_previous: Mask) -> Integers:
-    """Return the length of the run of equal entries that each entry belongs to."""
-    starts = np.flatnonzero(np.concatenate([[True], ~equals_previous]))
-    lengths = np.diff(np.append(starts, len(equals_previous) + 1))
-    return np.repeat(lengths, lengths)
+def _nth_largest(values: Floats, n: int) -> float:
+    left = n
+    for _ in range(_MAX_DISTINCT):  # numpy.partition is slow if thousands of values are equal
+        largest = values.max()
+        is_less = values < largest
+        n_equal = len(values) - int(np.count_nonzero(is_less))
+        if n_equal >= left:
+            return float(largest)
+        values, left = values[is_less], left - n_equal
+    return float(np.partition(values, len(values) - left)[len(values) - left])
+
+
+def _similarity(length: float, n_bits: int, distances: Floats) -> Floats:
+    """Return the similarity of codes to a query, whose values have the absolute sum ``length``; of no code, 0."""
+    return (length - 2 * np.where(np.isfinite(distances), distances, 0.0)) / n_bits
+
+
+@lru_cache(64)
+def _tables(values: bytes, dtype: np.dtype[Any]) -> Tables:
+    return Tables.of(np.frombuffer(values, dtype)[None])
+
+
+def _may_compile() -> bool:
+    """Return whether kernels may be used: a process that answers one query is faster without loading Numba."""
+    return next(_n_searches) > 0 or "numba" in sys.modules
 
 
 def fetch_shortlist(index: Index, words: WordIndexFile, query: EncodedQuery, options: SearchOptions) -> SearchSpace:
@@ -206,20 +298,19 @@ def fetch_shortlist(index: Index, words: WordIndexFile, query: EncodedQuery, opt
     items = in_memory((item for _, item in stored), index.n_bits, index.modalities)
     positions = np.array([position for position, _ in stored], np.int64)
 
-    def coverage(text: str, columns: Sequence[int]) -> Floats:
-        """Return `WordIndex.coverage` of the shortlist, with word weights of the whole collection."""
-        covered, known = words.coverage(text, columns), words.positions()
-        if not len(known):
-            return np.zeros(len(positions))
-        rows = np.minimum(np.searchsorted(known, positions), len(known) - 1)
-        return np.where(known[rows] == positions, covered[rows], 0.0)
+    def matches(text: str, columns: Sequence[int]) -> Matches:
+        """Return `WordIndex.matches` in the shortlist, with word weights of the whole collection."""
+        found = words.matches(text, columns)
+        known = words.positions()[found.positions]
+        _, rows, places = np.intersect1d(known, positions, assume_unique=True, return_indices=True)
+        return Matches(places, found.coverage[rows])
 
     # Items may have changed after the search.
     candidates = np.ones(len(items), bool) if options.where is None else items.matches(options.where)
     if options.ids is not None:
         allowed = {*options.ids}
         candidates = candidates & np.array([name in allowed for name in items.ids()], bool)
-    return SearchSpace(items, coverage, candidates)
+    return SearchSpace(items, matches, candidates)
 
 
 def _positions(index: Index, words: WordIndexFile, query: EncodedQuery, options: SearchOptions) -> set[int]:
@@ -236,9 +327,9 @@ def _positions(index: Index, words: WordIndexFile, query: EncodedQuery, options:
         found.update(hits.positions[0].tolist())
     if options.match != "codes" and query.text is not None:
         texts = [column for column, name in enumerate(words.modalities) if name in searched]
-        coverage = words.coverage(query.text, texts)
-        best = np.argsort(-coverage, kind="stable")
-        matching = words.positions()[best[: np.count_nonzero(coverage > 0)]].tolist()
+        matches = words.matches(query.text, texts)
+        best = np.argsort(-matches.coverage, kind="stable")
+        matching = words.positions()[matches.positions[best]].tolist()
         found.update(index.first_matching(matching, length, **scope))
     return found
 

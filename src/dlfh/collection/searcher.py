@@ -70,7 +70,7 @@ class Searcher:
             here = space or fetch_shortlist(self.index, self.words, encoded, filled)
             ranker = rankers.get(encoded.modality or "")
             if ranker is None:
-                ranker = Ranker(here.items, self.encoder, encoded.modality, filled, here.coverage)
+                ranker = Ranker(here.items, self.encoder, encoded.modality, filled, here.matches)
             if space is not None and encoded.modality is not None:
                 rankers[encoded.modality] = ranker
             results.append(self._answer(given, encoded, filled, ranker, here))
@@ -251,16 +251,18 @@ class Searcher:
     # Items
 
     def _local_space(self, options: SearchOptions) -> SearchSpace:
-        candidates, warnings = np.ones(len(self.index), bool), list[str]()
+        candidates: Mask | None = None
+        warnings = list[str]()
         if options.ids is not None:
-            candidates[:] = False
+            candidates = np.zeros(len(self.index), bool)
             candidates[self.index.positions(options.ids)] = True
         if options.where is not None:
-            candidates &= self.index.matches(options.where)
+            matching = self.index.matches(options.where)
+            candidates = matching if candidates is None else candidates & matching
             keys = sorted(names_of(parse_where(options.where)))
             empty = [key for key in keys if not self.index.matches({key: {"!=": None}}).any()]
             warnings = [f"the filter names {key!r}, but no item of the collection has a value for it" for key in empty]
-        return SearchSpace(self.index, self.words.coverage, candidates, warnings)
+        return SearchSpace(self.index, self.words.matches, candidates, warnings)
 
     def in_memory(self) -> Searcher:
         """Return a searcher that ranks all items, for evaluation: a database's are copied into memory."""
@@ -279,7 +281,7 @@ class Searcher:
             return None
         modalities, match = self._defaults(modality, SearchOptions())
         options = SearchOptions(modalities=modalities, match=match, ranking=ranking)
-        ranker = Ranker(self.index, self.encoder, modality, options, self.words.coverage)
+        ranker = Ranker(self.index, self.encoder, modality, options, self.words.matches)
         if texts is None:
             each = [[row] if sp.issparse(vectors) else row for row in range(vectors.shape[0])]
             queries = [Query("vector", vectors[row], modality) for row in each]
@@ -296,15 +298,15 @@ class Searcher:
         self, query: Query, encoded: EncodedQuery, options: SearchOptions, ranker: Ranker, space: SearchSpace
     ) -> SearchResult:
         text = query.also or query
-        candidates = space.candidates & ~self._excluded(text, space)
-        if query.kind == "id" and query.value in space.items:
-            candidates[space.items.positions([query.value])] = False
+        candidates, excluded = space.candidates, self._excluded(query, text, space)
+        if excluded is not None:
+            candidates = ~excluded if candidates is None else candidates & ~excluded
         excludes_only = bool(text.understanding and text.understanding.excluded and not tokens(text.text or ""))
         unknown = [] if excludes_only and query.also else self._unknown_words(text, options)
         if excludes_only and not query.also:
             unknown = ["This text only excludes: write what to search for, too"]
         if unknown:  # what is found would be arbitrary
-            candidates[:] = False
+            candidates = np.zeros(len(space.items), bool)
         if query.also is None:
             ranked = ranker.rank(encoded, candidates)
         else:
@@ -331,7 +333,7 @@ class Searcher:
         return SearchResult(found, encoded.code.tobytes().hex(), *about, tuple(self._notes(text, found)))
 
     def _rank_both(
-        self, log_odds: Floats, text: Query, options: SearchOptions, candidates: Mask, space: SearchSpace
+        self, log_odds: Floats, text: Query, options: SearchOptions, candidates: Mask | None, space: SearchSpace
     ) -> Ranked:
         """Rank by the probability of matching another query, given as log-odds, times that of matching a text."""
         scope = SearchOptions(options.k, hashed_only=options.hashed_only)
@@ -339,19 +341,25 @@ class Searcher:
         encoded = self._encoded(text, filled)
         others = np.full(len(log_odds), 700.0)  # certain: a text that only excludes
         if tokens(encoded.text or ""):
-            others = Ranker(space.items, self.encoder, encoded.modality, filled, space.coverage).log_odds(encoded)
+            others = Ranker(space.items, self.encoder, encoded.modality, filled, space.matches).log_odds(encoded)
         product = probability(log_odds) * probability(others)
-        positions = np.flatnonzero(candidates & (product > 0) & (product >= (options.min_probability or 0.0)))
+        eligible = (product > 0) & (product >= (options.min_probability or 0.0))
+        positions = np.flatnonzero(eligible if candidates is None else candidates & eligible)
         values = product[positions]
         order = np.lexsort((positions, -(log_odds[positions] + others[positions]), -values))[: options.k]
         n_equal = np.count_nonzero(values[order][:, None] == values, axis=1)
         both = np.log(values[order]) - np.log1p(-np.minimum(values[order], 1 - 1e-16))
-        return Ranked(positions[order], both, n_equal, n_equal)
+        return Ranked(positions[order], both, n_equal)
 
-    def _excluded(self, query: Query, space: SearchSpace) -> Mask:
-        """Return which items have a label or a word that a text excludes."""
+    def _excluded(self, query: Query, text: Query, space: SearchSpace) -> Mask | None:
+        """Return which items are the query itself, or have a label or word that a text excludes; None if none is."""
+        terms = text.understanding.excluded if text.understanding is not None else ()
+        if not terms and not (query.kind == "id" and query.value in space.items):
+            return None
         excluded, model = np.zeros(len(space.items), bool), self.encoder.label_model
-        for term in query.understanding.excluded if query.understanding is not None else ():
+        if query.kind == "id":
+            excluded[space.items.positions([query.value])] = True
+        for term in terms:
             names = [] if model is None else [*self.encoder.label_names(self.modality_of(query))[0].find(term)]
             if model is not None and sum(len(words) for words, _ in names) == len(tokens(term)):
                 asked = np.zeros((1, model.n_labels), np.float32)
@@ -360,7 +368,7 @@ class Searcher:
                 probabilities = probability_of(-distances, "any", exclusive=model.exclusive)
                 excluded |= np.isfinite(distances) & (probabilities >= _EXCLUDED)
             elif self.words.modalities:
-                excluded |= space.coverage(term, range(len(self.words.modalities))) > 0
+                excluded[space.matches(term, range(len(self.words.modalities))).positions] = True
         return excluded
 
     def _notes(self, query: Query, found: Sequence[ResultItem]) -> Iterator[str]:
@@ -408,7 +416,7 @@ class Searcher:
             return []
         # Codes alone do not need the word index, which takes long to build for a database.
         if self.words.modalities and (options.match != "codes" or not self._in_database):
-            if not self.words.coverage(query.text or "").any():
+            if not len(self.words.matches(query.text or "").positions):
                 return [f"None of these words occur in the collection: {query.value}"]
             if options.match != "codes":
                 return []

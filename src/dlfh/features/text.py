@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dlfh._arrays import Array
-from dlfh._limits import check_limit
+from dlfh._limits import check_limit, limit_of
 from dlfh._progress import track
 from dlfh._validation import check_choice, check_flag, check_integer, is_integer
 from dlfh.errors import InputError
@@ -193,23 +193,33 @@ class BagOfWords(Featurizer):
 
     def _counts(self, texts: Iterable[str]) -> sp.csr_array:
         """Return the count of each term in each text, with ascending columns in each row."""
-        columns = {term: column for column, term in enumerate(self.vocabulary_)}
+        columns = self._columns()
         analyse = self._analyser()
-        indices, data, ends = array("q"), array("f"), [0]
+        found, ends = array("q"), array("q", [0])
         for text in texts:
-            found = sorted(Counter(columns[term] for term in analyse(text) if term in columns).items())
-            indices.extend(column for column, _ in found)
-            data.extend(count for _, count in found)
-            ends.append(len(indices))
-        width = np.int32 if len(indices) <= np.iinfo(np.int32).max else np.int64
-        return sp.csr_array(
-            (np.array(data, np.float32), np.array(indices, width), np.array(ends, width)),
-            shape=(len(ends) - 1, len(columns)),
-        )
+            found.extend([column for column in map(columns.get, analyse(text)) if column is not None])
+            ends.append(len(found))
+        n_texts, n_columns = len(ends) - 1, max(len(columns), 1)
+        rows = np.repeat(np.arange(n_texts), np.diff(ends))
+        keys, counts = np.unique(rows * n_columns + np.asarray(found, np.int64), return_counts=True)
+        rows, indices = np.divmod(keys, n_columns)
+        width = np.int32 if len(keys) <= np.iinfo(np.int32).max else np.int64
+        starts = np.searchsorted(rows, np.arange(n_texts + 1)).astype(width)
+        return sp.csr_array((counts.astype(np.float32), indices.astype(width), starts), shape=(n_texts, len(columns)))
 
-    def _analyser(self) -> Callable[[str], Iterator[str]]:
-        """Return a function that yields the terms of a text."""
+    def _columns(self) -> dict[str, int]:
+        """Return the column of each term; computed once, since a query has few terms and the vocabulary many."""
+        known: tuple[list[str], dict[str, int]] | None = self.__dict__.get("_known_columns")
+        if known is None or known[0] is not self.vocabulary_:
+            known = self.vocabulary_, {term: column for column, term in enumerate(self.vocabulary_)}
+            self._known_columns = known
+        return known[1]
+
+    def _analyser(self) -> Callable[[str], Iterable[str]]:
+        """Return a function that returns the terms of a text."""
         stop_words = self._stop_words()
+        if self.analyzer == "word" and tuple(self.ngrams) == (1, 1) and not stop_words:
+            return lambda text: _words(_normalise(text, self.lowercase, self.strip_accents))
 
         # Generators: a list of all terms would take many times the memory of the text.
         def words(text: str) -> Iterator[str]:
@@ -252,12 +262,15 @@ def check_text(item: Any, position: int) -> str:
     """Check that an item is a string of allowed length, and return it."""
     if not isinstance(item, str):
         raise InputError(f"text {position} must be a string, got {type(item).__name__}")
-    check_limit("DLFH_MAX_CHARACTERS", len(item), f"text {position} has {len(item):,} characters")
+    if len(item) > limit_of("DLFH_MAX_CHARACTERS"):
+        check_limit("DLFH_MAX_CHARACTERS", len(item), f"text {position} has {len(item):,} characters")
     return item
 
 
 def _normalise(text: str, lowercase: bool, strip_accents: bool) -> str:
     """Return a text in Unicode's compatibility form, optionally without case or accents."""
+    if text.isascii():
+        return text.lower() if lowercase else text
     text = unicodedata.normalize("NFKC", text)
     if lowercase:
         text = unicodedata.normalize("NFKC", text.casefold())
@@ -277,10 +290,12 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     return re.compile(rf"{letter}+(?:['’]{letter}+)*"), re.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 
 
-def _words(text: str) -> Iterator[str]:
-    if max(text, default="") < _FIRST_MARK:
-        yield from (found.group() for found in _PLAIN_WORD.finditer(text))
-        return
+def _words(text: str) -> Iterable[str]:
+    is_plain = text.isascii() or max(text, default="") < _FIRST_MARK
+    return _PLAIN_WORD.findall(text) if is_plain else _words_of_any_script(text)
+
+
+def _words_of_any_script(text: str) -> Iterator[str]:
     word_pattern, part_pattern = _patterns()
     for word in word_pattern.finditer(text):
         for part in (found.group() for found in part_pattern.finditer(word.group())):

@@ -459,6 +459,13 @@ class Index:
         request = Request(self._column(modality), check_queries(queries, self.n_bits))
         return self._backend.reader().distances(request, positions)
 
+    @property
+    def snapshot(self) -> Snapshot:
+        """The items as they are now, if they are not in a database."""
+        reader = self._backend.reader()
+        assert isinstance(reader, Snapshot)
+        return reader
+
     def _open_backend(self) -> Backend:
         self._backend.check_open()
         return self._backend

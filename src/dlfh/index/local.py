@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from dlfh import _kernels
 from dlfh._arrays import Array, Codes, Floats, Integers, Mask
 from dlfh.codes import n_bytes
 from dlfh.errors import StorageError
@@ -23,7 +24,8 @@ from dlfh.index import nearest
 from dlfh.index.backend import ApproximateIndex, Backend, Reader, Request, check_known
 from dlfh.index.files import check_checksums
 from dlfh.index.items import Hits, Item
-from dlfh.index.nearest import Column, as_codes
+from dlfh.index.nearest import Column, Tables, as_codes
+from dlfh.index.scan import Bounds, possible_rows
 from dlfh.index.segment import ABSENT, LEARNED, Part, Segment
 from dlfh.index.store import Store
 from dlfh.index.strings import Strings
@@ -176,18 +178,67 @@ class Snapshot(Reader):
         return [self.hits(column, distances[None], rows[None]) for distances, rows in found]
 
     def distances(self, request: Request, positions: Integers | None) -> Floats:
+        if positions is not None:
+            order = np.argsort(positions)
+            found = self.distances_at((request.column,), Tables.of(request.queries), positions[order])
+            return found[:, np.argsort(order)]
         column = self._searched(request)
-        if positions is None:
-            n_items, places, codes_by_byte = len(self), column.positions, column.by_byte
-        else:
-            places, rows = column.find(positions)
-            n_items, codes_by_byte = len(positions), np.ascontiguousarray(column.codes[rows].T)
-        distances = nearest.distances_to_all(request.queries, codes_by_byte)
-        if places is None:
+        distances = nearest.distances_to_all(request.queries, column.by_byte)
+        if column.positions is None:
             return distances
-        spread = np.full((len(request.queries), n_items), np.inf)
-        spread[:, places] = distances
+        spread = np.full((len(request.queries), len(self)), np.inf)
+        spread[:, column.positions] = distances
         return spread
+
+    def distances_at(self, columns: Sequence[int], tables: Tables, positions: Integers) -> Floats:
+        """Return the distances of items at ascending positions, by the first of some columns that they have a code in.
+
+        Infinity for items without any.
+        """
+        totals, found = np.zeros((len(tables.integers), len(positions)), np.int64), np.zeros(len(positions), bool)
+        for part, place, rows in self._rows(positions):
+            for which, codes, places in part.segment.codes_of(columns, rows):
+                at = slice(place, place + len(rows)) if which is None else place + which
+                found[at] = True
+                for total, table in zip(totals, tables.integers, strict=True):
+                    summed = np.empty(len(places), np.int64)
+                    _kernels.sum_tables(table, codes, places, summed)
+                    total[at] = summed
+        return np.where(found, tables.scaled(totals), np.inf)
+
+    def kinds(self, columns: tuple[int, ...], positions: Integers | None, *, with_learned: bool) -> Codes:
+        """Return `Segment.kinds` of items; of all by default."""
+        if positions is None:
+            each = [(part.segment.kinds(columns, with_learned=with_learned), part.live) for part in self.parts]
+            return np.concatenate([np.empty(0, np.uint8), *(k if live is None else k[live] for k, live in each)])
+        kinds = np.empty(len(positions), np.uint8)
+        for part, place, rows in self._rows(positions):
+            kinds[place : place + len(rows)] = part.segment.kinds(columns, with_learned=with_learned)[rows]
+        return kinds
+
+    def scan(
+        self, bounds: Bounds, columns: tuple[int, ...], levels: Codes, candidates: Mask | None, *, with_learned: bool
+    ) -> Integers:
+        """Return the positions of the candidates whose losses may be allowed; see `dlfh.index.scan`."""
+        found = [np.empty(0, np.int64)]
+        for part, start, stop in zip(self.parts, self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True):
+            kinds, of_part = part.segment.kinds(columns, with_learned=with_learned), levels[start:stop]
+            eligible = None if candidates is None else candidates[start:stop]
+            if part.live is None:
+                found.append(start + possible_rows(part, bounds, kinds, of_part, eligible))
+                continue
+            mask, spread = np.zeros(len(kinds), bool), np.zeros(len(kinds), np.uint8)
+            mask[part.live], spread[part.live] = True if eligible is None else eligible, of_part
+            found.append(start + part.live.searchsorted(possible_rows(part, bounds, kinds, spread, mask)))
+        return np.concatenate(found)
+
+    def _rows(self, positions: Integers) -> Iterator[tuple[Part, int, Integers]]:
+        """Yield each part, the place of its first item among ascending positions, and the rows of its items."""
+        places = np.searchsorted(positions, self.starts).tolist()
+        for part, start, first, last in zip(self.parts, self.starts.tolist(), places, places[1:], strict=False):
+            if first < last:
+                rows = positions[first:last] - start
+                yield part, first, rows if part.live is None else part.live[rows]
 
     def approximate(self, column: int, kind: str, options: dict[str, int], n_jobs: int | None) -> ApproximateIndex:
         from dlfh.index.approximate import FaissIndex  # exact searches do not need it

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,8 @@ Words = npt.NDArray[np.uint64]
 
 #: Weights are rounded to multiples of 2 ** -FRACTION_BITS of the largest weight of a query.
 FRACTION_BITS = 24
+#: The bits of each byte, shape (8, 256).
+_BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).T.astype(np.int64)
 #: Minimum number of codes per thread when queries are few: about a millisecond of work.
 _MIN_BY_HAMMING, _MIN_BY_WEIGHT = 1 << 20, 1 << 18
 
@@ -205,22 +207,42 @@ def _by_kernel(
     return _over_blocks(search, len(queries[0]), n_codes, k, np.int64, n_jobs, _MIN_BY_WEIGHT)
 
 
-def distances_to_all(queries: Array, codes_by_byte: Codes) -> Floats:
+class Tables(NamedTuple):
+    """Distances of queries from all values of each byte (queries, bytes, 256), as integers.
+
+    exponents: By query, the exponent of the power of two that they are multiples of.
+    nearest: By query, the distance from which they count.
+    """
+
+    integers: npt.NDArray[np.int32]
+    exponents: Array
+    nearest: Array | float
+
+    @classmethod
+    def of(cls, queries: Array) -> Tables:
+        """Return tables of Hamming distances from codes, weighted distances from projections, or negated scores."""
+        return cls(*_integer_tables(queries)) if queries.ndim == 3 else _tables_of_bits(queries)
+
+    def scaled(self, distances: Array) -> Floats:
+        """Return integer distances (queries, n) in the units of the queries."""
+        return _scaled(distances, self.exponents) + self.nearest
+
+
+def distances_to_all(queries: Array | Tables, codes_by_byte: Codes) -> Floats:
     """Return Hamming distances from codes, weighted distances from projections, or negated scores by tables.
 
     The stored codes are transposed, shape (bytes, n). Each byte of a code is one look-up in a table of 256 distances,
     so that a million codes of 64 bits take less than a tenth of a second, without compiled kernels.
     """
-    tables, exponents, nearest = _integer_tables(queries) if queries.ndim == 3 else _tables_of_bits(queries)
-    distances = np.zeros((len(queries), codes_by_byte.shape[1]), np.int64)
-    for row, of_query in zip(distances, tables, strict=True):
+    tables = queries if isinstance(queries, Tables) else Tables.of(queries)
+    distances = np.zeros((len(tables.integers), codes_by_byte.shape[1]), np.int64)
+    for row, of_query in zip(distances, tables.integers, strict=True):
         for table, codes in zip(of_query, codes_by_byte, strict=True):
             row += table[codes]
-    return _scaled(distances, exponents) + nearest
+    return tables.scaled(distances)
 
 
-def _tables_of_bits(queries: Array) -> tuple[Integers, Array, float]:
-    """Return the distances of codes or projections from all values of each byte, like `_integer_tables`."""
+def _tables_of_bits(queries: Array) -> Tables:
     if queries.dtype == np.uint8:
         signs, weights = queries, np.ones((len(queries), 8 * queries.shape[1]), np.int64)
         exponents = np.zeros(len(queries), np.int64)
@@ -228,9 +250,10 @@ def _tables_of_bits(queries: Array) -> tuple[Integers, Array, float]:
         signs = np.packbits(queries > 0, axis=1)
         weights, exponents = integer_weights(queries)
         weights = np.pad(weights, ((0, 0), (0, -weights.shape[1] % 8)))
+    # The distance of byte b from a query's byte s is the weight of the bits of b ^ s.
+    of_bits = weights.reshape(len(queries), -1, 8) @ _BITS
     differs = signs[:, :, None] ^ np.arange(256, dtype=np.uint8)
-    bits = np.unpackbits(differs[..., None], axis=3).astype(np.int64)
-    return (bits @ weights.reshape(len(queries), -1, 8, 1))[..., 0], exponents, 0.0
+    return Tables(np.take_along_axis(of_bits, differs, axis=2).astype(np.int32), exponents, 0.0)
 
 
 def nearest_by_table(tables: Array, blocks: Codes, n_codes: int, k: int, n_jobs: int | None = None) -> Neighbours:

@@ -6,8 +6,9 @@ import itertools
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,6 +53,8 @@ class Segment:
     metadata: Strings
     checksums: Checksums | None
     words: Words | None
+    _blocks: dict[tuple[int, ...], Codes] = field(default_factory=dict, repr=False, compare=False)
+    _kinds: dict[tuple[tuple[int, ...], bool], Codes] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -80,6 +83,47 @@ class Segment:
             None if len(codes) == len(self) else np.flatnonzero(states)
             for states, codes in zip(self.states, self.codes, strict=True)
         )
+
+    @cached_property
+    def code_places(self) -> tuple[Integers | None, ...]:
+        """For each modality, the number of codes before each row; None if all rows have one."""
+        return tuple(
+            rows if rows is None else np.cumsum(self.states[m] != ABSENT) - 1 for m, rows in enumerate(self.code_rows)
+        )
+
+    def codes_of(self, columns: Sequence[int], rows: Integers) -> Iterator[tuple[Integers | None, Codes, Integers]]:
+        """Yield which of the rows have their first code in each column (None: all), its codes, and their places."""
+        left: Mask | None = None
+        for m in columns:
+            place, present = self.code_places[m], self.states[m, rows] != ABSENT
+            if place is None and left is None:
+                yield None, self.codes[m], rows
+                return
+            found = np.flatnonzero(present if left is None else present & left)
+            yield found, self.codes[m], rows[found] if place is None else place[rows[found]]
+            left = ~present if left is None else left & ~present
+
+    def blocks(self, columns: tuple[int, ...]) -> Codes:
+        """Return the codes of rows, in the first of some columns that each has, as in `Column.blocks`."""
+        if columns not in self._blocks:
+            n, width = len(self), self.codes[0].shape[1]
+            blocks = np.zeros((-(-n // 32), 32, width), np.uint8)
+            for found, codes, places in self.codes_of(columns, np.arange(n)):
+                blocks.reshape(-1, width)[:n][slice(None) if found is None else found] = codes[places]
+            self._blocks[columns] = np.ascontiguousarray(blocks.transpose(0, 2, 1))
+        return self._blocks[columns]
+
+    def kinds(self, columns: tuple[int, ...], *, with_learned: bool) -> Codes:
+        """Return which codes rows have, as a number: bit t for the t-th column, and the next bit for a learned one."""
+        key = columns, with_learned
+        if key not in self._kinds:
+            kinds = np.zeros(len(self), np.uint8)
+            for t, m in enumerate(columns):
+                kinds |= (self.states[m] != ABSENT).astype(np.uint8) << t
+                if with_learned:
+                    kinds |= (self.states[m] == LEARNED).astype(np.uint8) << len(columns)
+            self._kinds[key] = kinds
+        return self._kinds[key]
 
     @cached_property
     def fields(self) -> Fields:
@@ -279,6 +323,8 @@ def _as_json(value: Any, row: int) -> bytes:
 
 def _has_string_keys(value: Any) -> bool:
     """Return whether all keys are strings, at every depth: json.dumps converts others, which can create duplicates."""
+    if type(value) in (str, int, float, bool, NoneType):
+        return True
     if isinstance(value, Mapping):
         return all(isinstance(key, str) for key in value) and all(map(_has_string_keys, value.values()))
     return not isinstance(value, (list, tuple)) or all(map(_has_string_keys, value))

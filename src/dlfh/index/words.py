@@ -12,6 +12,7 @@ import itertools
 import math
 import re
 import sqlite3
+import sys
 import threading
 from array import array
 from bisect import bisect_left
@@ -23,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dlfh import _kernels
 from dlfh._arrays import Array, Floats, Integers, Mask
 from dlfh._parallel import checkpoint
 from dlfh.index.strings import Strings
@@ -33,6 +35,8 @@ _MAX_QUERY_WORDS = 256
 _MAX_KNOWN, _CHUNK = 1 << 20, 1 << 14
 #: A run of characters between white space and ASCII punctuation; FTS5 splits it further.
 RUN = re.compile(r"[^\s\0-/:-@\[-`{-~]+")
+#: Postings beyond which kernels are used.
+_MANY = 1 << 14
 #: Parameters of BM25, and the largest count of a word that is told from larger ones.
 _K1, _B, _MAX_COUNT = 1.2, 0.75, 0xFFFF
 
@@ -184,6 +188,12 @@ class Words:
         return cls(n_columns, Strings.of(terms), lengths, starts, rows, counts)
 
 
+def union(*ascending: Array) -> Array:
+    """Return the distinct numbers in several ascending arrays, ascending; numpy.unique takes longer."""
+    numbers = np.sort(np.concatenate(ascending), kind="stable")
+    return numbers[np.append(True, numbers[1:] != numbers[:-1])] if len(numbers) else numbers
+
+
 def _starts(sizes: Array) -> Integers:
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
@@ -199,6 +209,17 @@ class Matches(NamedTuple):
 
     positions: Integers
     coverage: Floats
+
+    @classmethod
+    def none(cls) -> Matches:
+        return cls(np.empty(0, np.int64), np.empty(0))
+
+    def at(self, positions: Integers) -> Floats:
+        """Return the coverage by the items at some positions, 0 for those without any word."""
+        if not len(self.positions):
+            return np.zeros(len(positions))
+        places = np.minimum(np.searchsorted(self.positions, positions), len(self.positions) - 1)
+        return np.where(self.positions[places] == positions, self.coverage[places], 0.0)
 
 
 class WordIndex:
@@ -258,9 +279,11 @@ class WordIndex:
         positions, coverage, start = [np.empty(0, np.int64)], [np.empty(0)], 0
         for number, (part, n_live, ranks) in enumerate(zip(self.parts, self._n_live, self._ranks, strict=True)):
             counted = [(each[number], weight) for each, weight in zip(postings, weights, strict=True) if weight > 0]
-            rows, scores = _scores(part[0].lengths, [(*found, weight) for found, weight in counted], self._mean_length)
+            rows, scores = _scores(
+                part[0].lengths, [(*found, weight) for found, weight in counted], self._mean_length, total
+            )
             positions.append(start + (rows if ranks is None else ranks[rows]))
-            coverage.append(scores / total)
+            coverage.append(scores)
             start += n_live
         return Matches(np.concatenate(positions), np.concatenate(coverage))
 
@@ -286,7 +309,7 @@ class WordIndex:
         found = [(words.rows[each], words.counts[each]) for each in slices if each.stop > each.start]
         rows, counts = found[0] if found else (np.empty(0, np.uint32), np.empty(0, np.uint16))
         for more_rows, more_counts in found[1:]:
-            both = np.union1d(rows, more_rows)
+            both = union(rows, more_rows)
             total = np.zeros(len(both), np.int64)
             total[np.searchsorted(both, rows)] += counts
             total[np.searchsorted(both, more_rows)] += more_counts
@@ -298,18 +321,29 @@ class WordIndex:
 
 
 def _scores(
-    lengths: Array, postings: Sequence[tuple[Array, Array, float]], mean_length: float
+    lengths: Array, postings: Sequence[tuple[Array, Array, float]], mean_length: float, total: float
 ) -> tuple[Integers, Floats]:
-    """Return the rows that have any of several words, ascending, and their scores, as ``bm25`` adds them up."""
-    if not postings:
+    """Return the rows that have any of several words, ascending, and their scores, as ``bm25`` adds them up.
+
+    Scores are divided by ``total``. Words of many texts are counted by kernels, if Numba is loaded.
+    """
+    n_postings = sum(len(rows) for rows, _, _ in postings)
+    if not n_postings:
         return np.empty(0, np.int64), np.empty(0)
+    if n_postings > _MANY and "numba" in sys.modules:
+        sums = np.zeros(len(lengths))
+        for rows, counts, weight in postings:
+            _kernels.add_scores(rows, counts, lengths, weight, mean_length, sums)
+        found, scores = np.empty(min(n_postings, len(sums)) + 1, np.int64), np.empty(min(n_postings, len(sums)))
+        n_found = _kernels.gather_positive(sums, total, found, scores)
+        return found[:n_found], scores[:n_found]
     rows = postings[0][0].astype(np.int64)
     if len(postings) > 1:
-        rows = np.unique(np.concatenate([each for each, _, _ in postings])).astype(np.int64)
+        rows = union(*(each for each, _, _ in postings)).astype(np.int64)
     scores = np.zeros(len(rows))
     for found, counts, weight in postings:
         frequency = counts.astype(np.float64)
         shrunk = _K1 * (1 - _B + _B * lengths[found] / mean_length)
         places = slice(None) if len(postings) == 1 else np.searchsorted(rows, found)
         scores[places] += weight * ((frequency * (_K1 + 1.0)) / (frequency + shrunk))
-    return rows, scores
+    return rows, scores / total

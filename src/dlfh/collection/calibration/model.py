@@ -88,6 +88,21 @@ def label_evidence(model: LabelModel, queries: Singles, scores: Floats, match: M
     return np.log(p / (1 - p)), none
 
 
+class LabelEvidence:
+    """The `label_evidence` of items for one query, from their distances by score tables.
+
+    of_none: The probability that an item without any label has what the query asks for.
+    """
+
+    def __init__(self, model: LabelModel, query: Singles, match: Match) -> None:
+        self._parameters = model, query[None], match
+        self.of_none = float(label_evidence(model, query[None], np.zeros((1, 0)), match)[1][0, 0])
+
+    def __call__(self, distances: Floats) -> Floats:
+        model, query, match = self._parameters
+        return label_evidence(model, query, -distances[None], match)[0][0]
+
+
 def word_evidence(coverage: Floats) -> Floats:
     """Return the evidence of the share of a query that an item's words cover: full coverage counts far more than half.
 
