@@ -339,7 +339,12 @@ class Encoder(Parameterized):
         Its scores have no lifts, so that additional labels do not lower the rank of an item.
         """
         model = self._fitted_model().label_model_
-        return None if model is None or model.names is None else model.without_lifts()
+        if model is None or model.names is None:
+            return None
+        known: tuple[LabelModel, LabelModel] | None = self.__dict__.get("_label_models")
+        if known is None or known[0] is not model:
+            known = self._label_models = model, model.without_lifts()
+        return known[1]
 
     def label_probabilities(self, modality: str, vectors: Features) -> Singles:
         """Return the probability of each label, given vectors that a featuriser returned."""

@@ -318,16 +318,21 @@ class Searcher:
         if is_calibrated:
             probabilities = (confidence * probability(ranked.log_odds)).tolist()
         found = []
-        for row, item in enumerate(space.items.items(ranked.positions.tolist())):
+        items = list(space.items.items(ranked.positions.tolist()))
+        names = [next((name for name in searched if name in item.codes), next(iter(item.codes))) for item in items]
+        codes = np.zeros((len(items), len(encoded.code)), np.uint8)
+        for row, (item, name) in enumerate(zip(items, names, strict=True)):
+            codes[row] = hashed_codes(item, [name])[name] if options.hashed_only else item.codes[name]
+        hamming = np.bitwise_count(encoded.code ^ codes).sum(axis=1).tolist()
+        distances = _weighted_distances(encoded.values, codes).tolist()
+        for row, (item, name) in enumerate(zip(items, names, strict=True)):
             if (probabilities[row] or 0.0) < (options.min_probability or 0.0):
                 break  # after the words were replaced, no further item is probable enough
-            name = next((name for name in searched if name in item.codes), next(iter(item.codes)))
-            code = hashed_codes(item, [name])[name] if options.hashed_only else item.codes[name]
-            hamming = int(np.bitwise_count(encoded.code ^ code).sum())
             is_learned = item.states[name] == "learned" and not options.hashed_only
-            measured = int(ranked.n_equal[row]), hamming, _weighted_distance(encoded.values, code), is_learned
+            measured = int(ranked.n_equal[row]), hamming[row], distances[row], is_learned
             metadata = without_contents(item.metadata) or {}
-            found.append(ResultItem(row + 1, item.id, metadata, probabilities[row], *measured, code.tobytes().hex()))
+            code = codes[row].tobytes().hex()
+            found.append(ResultItem(row + 1, item.id, metadata, probabilities[row], *measured, code))
         warning = "; ".join([*unknown, *space.warnings]) or None
         about = encoded.modality, searched, options.match or "codes", warning, text.understanding
         return SearchResult(found, encoded.code.tobytes().hex(), *about, tuple(self._notes(text, found)))
@@ -354,13 +359,14 @@ class Searcher:
     def _excluded(self, query: Query, text: Query, space: SearchSpace) -> Mask | None:
         """Return which items are the query itself, or have a label or word that a text excludes; None if none is."""
         terms = text.understanding.excluded if text.understanding is not None else ()
-        if not terms and not (query.kind == "id" and query.value in space.items):
+        is_item = query.kind == "id" and query.value in space.items
+        if not terms and not is_item:
             return None
         excluded, model = np.zeros(len(space.items), bool), self.encoder.label_model
-        if query.kind == "id":
+        if is_item:
             excluded[space.items.positions([query.value])] = True
         for term in terms:
-            names = [] if model is None else [*self.encoder.label_names(self.modality_of(query))[0].find(term)]
+            names = [] if model is None else [*self.encoder.label_names(self.modality_of(text))[0].find(term)]
             if model is not None and sum(len(words) for words, _ in names) == len(tokens(term)):
                 asked = np.zeros((1, model.n_labels), np.float32)
                 asked[0, [number for _, numbers in names for number in numbers]] = 1
@@ -423,7 +429,7 @@ class Searcher:
         return [f"None of these words occur in the texts that the model learned from: {query.value}"]
 
 
-def _weighted_distance(values: Array, code: Codes) -> float:
-    """Return the sum of the absolute values whose signs differ from the code."""
-    differs = (values > 0) != (unpack(code[None], len(values))[0] > 0)
-    return float(np.abs(values[differs].astype(np.float64)).sum())
+def _weighted_distances(values: Array, codes: Codes) -> Floats:
+    """Return for each code the sum of the absolute values whose signs differ from it."""
+    differs = (values > 0) != (unpack(codes, len(values)) > 0)
+    return np.where(differs, np.abs(values.astype(np.float64)), 0.0).sum(axis=1)

@@ -187,7 +187,10 @@ class BagOfWords(Featurizer):
             counts.data[:] = 1
         elif self.weighting == "tfidf":
             counts.data = (1 + np.log(counts.data)) * self.idf_[counts.indices]
-            lengths = np.sqrt(np.asarray(counts.multiply(counts).sum(axis=1)).ravel())
+            if counts.shape[0] == 1:  # one after another, like the sum of a matrix, which takes longer
+                lengths = np.sqrt(np.add.accumulate(counts.data * counts.data)[-1:])
+            else:
+                lengths = np.sqrt(np.asarray(counts.multiply(counts).sum(axis=1)).ravel())
             counts.data /= np.repeat(lengths, np.diff(counts.indptr))
         return PartialFeatures(counts, np.array(rows, np.int64), problems)
 
