@@ -7,6 +7,7 @@ python -m benchmarks.scale functions # every kind of hash function, in memory an
 python -m benchmarks.scale workers   # two workers, compared with one
 python -m benchmarks.scale sets      # one label set per point, partitioned and in memory
 python -m benchmarks.scale logistic  # KDLFH in memory, in blocks, and on two workers (DLFH_DATA)
+python -m benchmarks.scale collections  # searching and changing a collection of 100,000 and a million texts
 python -m benchmarks.scale all --write docs/scale.md
 """
 
@@ -25,6 +26,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -573,6 +575,151 @@ def as_table(rows: Rows) -> str:
     return "\n".join([header, "|" + "---|" * len(rows[0]), *others])
 
 
+# Collections
+
+N_LABELS, N_LABEL_SETS, N_WORDS, N_LEARNED = 20, 50, 50_000, 2_000
+QUESTIONS = {"rare words": "t0topic1 t31234 t42222", "common words": "t1topic2 t3 t7 t12"}
+
+
+def texts_with_labels(rng: np.random.Generator, n: int) -> tuple[dict[str, list[str]], list[list[str]]]:
+    """Return titles and bodies of 7 and 11 words, drawn by Zipf's law but for those of their 1 to 3 labels."""
+    sets = [np.random.default_rng(s).choice(N_LABELS, 1 + s % 3, replace=False).tolist() for s in range(N_LABEL_SETS)]
+    of_items = rng.integers(N_LABEL_SETS, size=n).tolist()
+    running = np.cumsum(1 / np.arange(1, N_WORDS + 1))
+    found = {}
+    for name, length in (("title", 5), ("body", 9)):
+        drawn = np.searchsorted(running, rng.random((n, length)) * running[-1]).clip(0, N_WORDS - 1).tolist()
+        found[name] = [
+            " ".join(
+                [
+                    *(
+                        f"{name[0]}{label}topic{(words[0] * 7 + place) % 30}"
+                        for place, label in enumerate(sets[chosen])
+                    ),
+                    *(f"{name[0]}{word}" for word in words),
+                ]
+            )
+            for words, chosen in zip(drawn, of_items, strict=True)
+        ]
+    return found, [[f"label{label}" for label in sets[chosen]] for chosen in of_items]
+
+
+def fill_collection(folder: Path, n_items: int, few_codes: bool) -> None:
+    """Create a collection of generated texts.
+
+    The model learns from 2,000 of them. The others have codes of these, if ``few_codes``, or else such that are mixed
+    from bytes of several, so that hardly any two are equal: encoding a million texts is not what is measured here.
+    """
+    from dlfh import Collection, Encoder
+    from dlfh.datasets import Items
+    from dlfh.features import BagOfWords
+
+    rng = np.random.default_rng(0)
+    texts, labels = texts_with_labels(rng, N_LEARNED)
+    encoder = Encoder({name: BagOfWords() for name in texts}, DLFH(128, hash_function="linear", random_state=0))
+    ids = [f"l{row}" for row in range(N_LEARNED)]
+    collection = Collection.build(folder / "learned", Items.of(texts, labels, ids), encoder).collection
+    items, index = list(collection.index.items()), collection.index
+    codes = {
+        name: np.stack([item.codes.get(name, items[0].codes["title"]) for item in items]) for name in index.modalities
+    }
+    collection.close()
+    with Collection.create(folder / "shop", encoder) as collection:
+        for start in range(0, n_items, 100_000):
+            n = min(100_000, n_items - start)
+            texts, labels = texts_with_labels(rng, n)
+            chosen, columns = rng.integers(len(items), size=n), {}
+            for name, known in codes.items():
+                columns[name] = known[chosen]
+                if not few_codes:
+                    places = rng.integers(known.shape[1], size=(n, 6))
+                    columns[name][np.arange(n)[:, None], places] = known[rng.integers(len(items), size=(n, 6)), places]
+            collection.index.add(
+                [f"i{start + row}" for row in range(n)],
+                columns,
+                learned=dict.fromkeys(["title", "body", "labels"], few_codes),
+                metadata=[
+                    {"title": title, "body": body, "labels": given if few_codes else []}
+                    for title, body, given in zip(texts["title"], texts["body"], labels, strict=True)
+                ],
+                present={f"{name}:hashed": np.full(n, few_codes) for name in ("title", "body")},
+            )
+        collection.index.compact()
+
+
+def measure_collections(n_items: int, few_codes: bool) -> dict[str, Any]:
+    """Return processor times of one thread, in ms, medians of 15, and other measurements of a collection."""
+    from dlfh import Collection
+    from dlfh.datasets import Items
+
+    def median(call: Callable[[], Any], n: int = 15) -> float:
+        times = []
+        for _ in range(n):
+            began = time.process_time()
+            call()
+            times.append(1000 * (time.process_time() - began))
+        return float(np.median(times))
+
+    found: dict[str, Any] = {}
+    with scratch() as folder:
+        fill_collection(folder, n_items, few_codes)
+        found["bytes"] = sum(file.stat().st_size for file in (folder / "shop" / "index").iterdir()) / n_items
+        began = time.process_time()
+        collection = Collection.open(folder / "shop", writable=True)
+        found["open"] = 1000 * (time.process_time() - began)
+        before = reset_peak_mb()
+        for _ in range(2):  # the first search in a process does without compiled kernels
+            for text in QUESTIONS.values():
+                collection.search("title", text, modalities=["title", "body"])
+            collection.similar("i77")
+        for name, text in QUESTIONS.items():
+            for modalities in (["title"], ["title", "body"]):
+                call = partial(collection.search, "title", text, modalities=modalities)
+                found[f"{name} {len(modalities)}"] = median(call)
+        found["similar"] = median(partial(collection.similar, "i77"))
+        code = collection.index.get("i77").codes["title"]
+        collection.index.search("title", code, n_jobs=1)
+        found["index"] = median(lambda: collection.index.search("title", code, n_jobs=1))
+        found["memory"] = peak_mb() - before
+
+        def add_one_and_search() -> None:
+            name = str(len(collection))
+            collection.add(Items.of({"title": [f"t0topic1 new{name}"], "body": ["b3 b9"]}, None, [name]))
+            collection.search("title", QUESTIONS["rare words"], modalities=["title"])
+
+        add_one_and_search()
+        found["one"] = median(add_one_and_search)
+        n = 20_000
+        texts, labels = texts_with_labels(np.random.default_rng(1), n)
+        items = Items.of(texts, labels, [f"n{row}" for row in range(n)])
+        collection.add(items.take(range(100)))
+        began = time.process_time()
+        collection.add(items)
+        found["rate"] = (n - 100) / (time.process_time() - began)
+        collection.close()
+    return found
+
+
+def bench_collections(share: float) -> Rows:
+    header = ["", *(f"{name}, {n} modalit{'y' if n == 1 else 'ies'}" for name in QUESTIONS for n in (1, 2))]
+    header += ["`similar`", "`Index.search`", "one item added, and a search", "items added per second", "open"]
+    rows: Rows = [(*header, "bytes per item", "memory for the first searches")]
+    for n_items in (100_000, 1_000_000):
+        for few_codes in (True, False):
+            n = int(share * n_items)
+            found = in_process("collections", n_items=n, few_codes=few_codes)
+            times = [f"{found[f'{name} {n}']:.1f} ms" for name in QUESTIONS for n in (1, 2)]
+            times += [f"{found[name]:.1f} ms" for name in ("similar", "index", "one")]
+            rest = (
+                f"{found['rate']:,.0f}",
+                f"{found['open']:.0f} ms",
+                f"{found['bytes']:.0f}",
+                f"{found['memory']:.0f} MB",
+            )
+            rows.append((f"{n:,}, {'50 label sets' if few_codes else 'few equal codes'}", *times, *rest))
+    return rows
+
+
 MEASURES: dict[str, Callable[..., dict[str, Any]]] = {
     "wide": measure_wide,
     "arriving": measure_arriving,
@@ -582,7 +729,9 @@ MEASURES: dict[str, Callable[..., dict[str, Any]]] = {
     "workers": measure_workers,
     "sets": measure_sets,
     "logistic": measure_logistic,
+    "collections": measure_collections,
 }
+
 BENCHES: dict[str, Callable[[float], Rows]] = {
     "wide": bench_wide,
     "arriving": bench_arriving,
@@ -591,6 +740,7 @@ BENCHES: dict[str, Callable[[float], Rows]] = {
     "workers": bench_workers,
     "sets": bench_sets,
     "logistic": bench_logistic,
+    "collections": bench_collections,
 }
 
 

@@ -149,7 +149,7 @@ def test_a_huge_file_is_refused_before_it_is_read(shop: tuple[Path, str, bytes])
     folder, address, whole = shop
     (folder / WORDS_FILE).write_bytes(whole)
     os.truncate(folder / WORDS_FILE, 200 << 30)  # sparse: it takes no space on the disk
-    message = r"words\.dlfh has 214,748,364,800 bytes, more than the limit of .*: set DLFH_MAX_BYTES to raise it"
+    message = r"words\.dlfh has 214,748,364,800 bytes, more than the limit of .*: set DLFH_MAX_BYTES to raise"
     with pytest.raises(InputError, match=message):
         n_found(folder, address)
     (folder / WORDS_FILE).write_bytes(whole)

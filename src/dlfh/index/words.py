@@ -69,9 +69,11 @@ def _split_by_fts5(runs: Sequence[str]) -> dict[str, tuple[str, ...]]:
             _database.execute("CREATE VIRTUAL TABLE words USING fts5vocab(runs, instance)")
         # SQLite stores neither lone surrogates nor NUL characters.
         stored = (run.encode("utf-8", "replace").decode().replace("\0", " ") for run in runs)
-        _database.executemany("INSERT INTO runs (rowid, run) VALUES (?, ?)", enumerate(stored))
-        rows = sorted(_database.execute("SELECT doc, offset, term FROM words").fetchall())
-        _database.rollback()
+        try:
+            _database.executemany("INSERT INTO runs (rowid, run) VALUES (?, ?)", enumerate(stored))
+            rows = sorted(_database.execute("SELECT doc, offset, term FROM words").fetchall())
+        finally:
+            _database.rollback()
     words: list[list[str]] = [[] for _ in runs]
     for row, _, term in rows:
         words[row].append(term)

@@ -77,7 +77,7 @@ def _writing(state: State) -> Iterator[Collection]:
             raise RequestError(409, "the collection was replaced: try again", retry_after="1")
         yield Collection(state.encoder, index, state.collection.path)
     finally:
-        index.close()  # closing the collection would rewrite its word index after every change
+        index.close()
 
 
 def _summary(states: States, **counts: Any) -> dict[str, Any]:
