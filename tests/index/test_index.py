@@ -164,7 +164,6 @@ def test_distances_equal_those_of_a_search(seed: int, n_bits: int, n: int, kind:
     np.testing.assert_array_equal(has_code, np.isfinite(distances[0]))
     np.testing.assert_array_equal(learned, has_code)
     some = rng.permutation(len(index))[:7]
-    np.testing.assert_array_equal(index.distances("text", queries, some), distances[:, some])
     ids = index.ids()
     assert index.positions([ids[place] for place in some]).tolist() == some.tolist()
 

@@ -6,6 +6,7 @@ that answers one query never loads Numba.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
@@ -122,7 +123,10 @@ def _weighted_distances(query, weights, item_words):
     return np.unpackbits(differing, axis=1, count=len(weights)) @ weights
 
 
-@_for_small_inputs("search", lambda tables, _, rows, __: len(tables) * (150 + len(rows) // 2))
+#: The first search in a process compares all items in less time than loading Numba takes.
+@_for_small_inputs(
+    "search", lambda tables, _, rows, __: len(tables) * (150 + len(rows) // 2) // (1 if "numba" in sys.modules else 64)
+)
 def sum_tables(tables, codes, rows, distances):
     distances[:] = 0
     for table, of_byte in zip(tables, codes[rows].T, strict=True):

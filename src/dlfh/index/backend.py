@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dlfh._arrays import Array, Codes, Floats, Integers, Mask
+from dlfh._arrays import Array, Codes, Integers, Mask
 from dlfh._validation import check_integer, shown
 from dlfh.errors import InputError, StorageError
 from dlfh.index.items import Hits, Item
@@ -56,7 +56,6 @@ class Reader(Protocol):
 
     def nearest(self, request: Request, k: int) -> Hits: ...
     def within(self, request: Request, radius: int) -> list[Hits]: ...
-    def distances(self, request: Request, positions: Integers | None) -> Floats: ...
     def approximate(self, column: int, kind: str, options: dict[str, int], n_jobs: int | None) -> ApproximateIndex: ...
     def find(self, ids: Strings) -> Integers: ...  # -1 for unknown ids
     def items(self, positions: Sequence[int] | None) -> Iterator[tuple[int, Item]]: ...  # those that exist, or all

@@ -18,7 +18,7 @@ from dlfh.index.backend import Backend, Reader, Request, check_known, check_layo
 from dlfh.index.engines.address import create_engine, is_address, open_engine
 from dlfh.index.items import Hits, Item
 from dlfh.index.local import LocalBackend, Snapshot
-from dlfh.index.nearest import as_array, as_codes, check_queries
+from dlfh.index.nearest import Tables, as_array, as_codes, check_queries
 from dlfh.index.segment import ABSENT, HASHED, LEARNED, STATES, check_ids, make_segment
 from dlfh.index.store import Store
 from dlfh.index.where import Where, parse_where
@@ -450,14 +450,13 @@ class Index:
                 break
         return found[:n]
 
-    def distances(self, modality: str, queries: Array, positions: Integers | None = None) -> Floats:
-        """Return the distances of items from each query, shape (n_queries, n_items); infinity for items without a code.
+    def distances(self, modality: str, queries: Array) -> Floats:
+        """Return the distances of all items from each query, shape (n_queries, n_items); infinity without a code.
 
-        Codes give Hamming distances, projections weighted ones, and score tables negated scores. By default, all
-        items are compared, in order.
+        Codes give Hamming distances, projections weighted ones, and score tables negated scores. Not for databases.
         """
-        request = Request(self._column(modality), check_queries(queries, self.n_bits))
-        return self._backend.reader().distances(request, positions)
+        tables = Tables.of(check_queries(queries, self.n_bits))
+        return self.snapshot.distances_at((self._column(modality),), tables, self.snapshot.positions())
 
     @property
     def snapshot(self) -> Snapshot:

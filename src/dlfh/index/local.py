@@ -177,19 +177,6 @@ class Snapshot(Reader):
         found = nearest.within(request.queries, column.words, radius, request.n_jobs)
         return [self.hits(column, distances[None], rows[None]) for distances, rows in found]
 
-    def distances(self, request: Request, positions: Integers | None) -> Floats:
-        if positions is not None:
-            order = np.argsort(positions)
-            found = self.distances_at((request.column,), Tables.of(request.queries), positions[order])
-            return found[:, np.argsort(order)]
-        column = self._searched(request)
-        distances = nearest.distances_to_all(request.queries, column.by_byte)
-        if column.positions is None:
-            return distances
-        spread = np.full((len(request.queries), len(self)), np.inf)
-        spread[:, column.positions] = distances
-        return spread
-
     def distances_at(self, columns: Sequence[int], tables: Tables, positions: Integers) -> Floats:
         """Return the distances of items at ascending positions, by the first of some columns that they have a code in.
 

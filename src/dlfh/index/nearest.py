@@ -115,10 +115,6 @@ class Column:
         blocks.reshape(-1, width)[:n] = self.codes
         return np.ascontiguousarray(blocks.transpose(0, 2, 1))
 
-    @cached_property
-    def by_byte(self) -> Codes:
-        return np.ascontiguousarray(self.codes.T)
-
     def find(self, positions: Integers) -> tuple[Integers, Integers]:
         """Return the indices of the ``positions`` that have a code, and the rows of these codes."""
         if self.positions is None:
@@ -226,20 +222,6 @@ class Tables(NamedTuple):
     def scaled(self, distances: Array) -> Floats:
         """Return integer distances (queries, n) in the units of the queries."""
         return _scaled(distances, self.exponents) + self.nearest
-
-
-def distances_to_all(queries: Array | Tables, codes_by_byte: Codes) -> Floats:
-    """Return Hamming distances from codes, weighted distances from projections, or negated scores by tables.
-
-    The stored codes are transposed, shape (bytes, n). Each byte of a code is one look-up in a table of 256 distances,
-    so that a million codes of 64 bits take less than a tenth of a second, without compiled kernels.
-    """
-    tables = queries if isinstance(queries, Tables) else Tables.of(queries)
-    distances = np.zeros((len(tables.integers), codes_by_byte.shape[1]), np.int64)
-    for row, of_query in zip(distances, tables.integers, strict=True):
-        for table, codes in zip(of_query, codes_by_byte, strict=True):
-            row += table[codes]
-    return tables.scaled(distances)
 
 
 def _tables_of_bits(queries: Array) -> Tables:

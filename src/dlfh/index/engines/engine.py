@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from dlfh._arrays import Codes, Floats, Integers, Mask
+from dlfh._arrays import Codes, Integers, Mask
 from dlfh._persistence.files import version_problem
 from dlfh._validation import shown
 from dlfh.codes import as_words, n_bytes
@@ -201,15 +201,6 @@ class Engine(Backend, Reader, Protocol):
             pairs = zip(rows.tolist(), weighted.tolist(), strict=True)
             best.append([left[row]._replace(distance=distance) for row, distance in pairs])
         return hits_of(best, np.float64)
-
-    def distances(self, request: Request, positions: Integers | None) -> Floats:
-        numbers = None if positions is None else positions.tolist()
-        found = {row.number: row.codes[request.column] for row in self._rows(numbers)}
-        codes = [*found.values()] if numbers is None else [found.get(number) for number in numbers]
-        matrix = self._matrix([code or bytes(n_bytes(self.n_bits)) for code in codes])
-        distances = nearest.distances_to_all(request.queries, np.ascontiguousarray(matrix.T))
-        distances[:, [code is None for code in codes]] = np.inf
-        return distances
 
     def _matrix(self, codes: list[bytes]) -> Codes:
         return np.frombuffer(b"".join(codes), np.uint8).reshape(len(codes), n_bytes(self.n_bits))
