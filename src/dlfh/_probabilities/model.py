@@ -177,8 +177,8 @@ class LabelFunction(HashFunction):
     def to_arrays(self) -> dict[str, Array]:
         kind = HashFunction._registry.kind_of(type(self.scores))
         scores = {f"scores/{name}": array for name, array in self.scores.to_arrays().items()}
-        about = {"kind": np.frombuffer(kind.encode(), np.uint8), "spread": self.spread}
-        return self.curves.to_arrays() | scores | about
+        about = {"kind": np.frombuffer(kind.encode(), np.uint8)}
+        return self.curves.to_arrays() | scores | about | {"spread": self.spread}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> LabelFunction:

@@ -57,9 +57,9 @@ class Precision:
         self.hits += np.bincount(places, truth.ravel(), _STEPS + 1)
 
     def threshold(self, precision: float) -> float | None:
-        """Return the smallest threshold with this precision, with a margin of one standard error and one error."""
+        """Return the smallest threshold with this precision, with a margin of two standard errors and one error."""
         counts, hits = self._above()
-        enough = np.flatnonzero(hits >= precision * (counts + 1) + np.sqrt(precision * (1 - precision) * counts))
+        enough = np.flatnonzero(hits >= precision * (counts + 1) + 2 * np.sqrt(precision * (1 - precision) * counts))
         return float(enough[0] / _STEPS) if len(enough) else None
 
     def at(self, threshold: float | None) -> tuple[float, float]:
