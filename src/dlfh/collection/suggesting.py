@@ -26,8 +26,8 @@ from dlfh.errors import InputError
 #: Items whose known labels a threshold is checked with, drawn at random if there are more. With fewer than the second
 #: number, the predicted probabilities themselves say how precise suggestions are.
 _MAX_CHECKED, _MIN_CHECKED = 20_000, 50
-#: Standard errors above the promised precision. Curves are fitted to the same items, so one is not enough.
-_MARGIN = 3.0
+#: Standard errors above the promised precision. Curves are fitted to the same items, so one is too few.
+_MARGIN = 2.0
 #: Items and probabilities that are read at once.
 _MAX_BATCH, _MAX_PROBABILITIES = 1 << 12, 1 << 22
 #: Thresholds are multiples of 1 / _STEPS.
@@ -186,7 +186,7 @@ def suggest(
     model = _label_model(collection.encoder)
     names = [*map(str, model.names or ())]
     checked = checked or check_precision(collection)
-    threshold = checked.threshold(precision, _MARGIN)
+    threshold = checked.threshold(precision, _MARGIN if checked.n_items else 1.0)
     if threshold is not None:  # where precision comes easily, no label that is more likely wrong than right
         threshold = max(threshold, min(precision, 0.5))
     least = np.inf if threshold is None else threshold
