@@ -42,7 +42,7 @@ from dlfh.metrics import mean_average_precision
 #: The first split: the constants of the library were not chosen on these.
 FIRST_SEED = 100
 WAYS = (("image", "text"), ("text", "image"))
-MAX_POINTS, MAX_QUERIES = 5000, 500
+MAX_POINTS, MAX_QUERIES = 3000, 500
 #: Terms of the scores by probabilities that are not quantised; fewer queries where labels are many.
 MAX_TERMS = 1 << 26
 #: Pairs whose scores are computed at once.

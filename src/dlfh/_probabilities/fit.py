@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -122,7 +122,7 @@ class LabelFit:
         truth = sets.rows()[sets.set_of_point]
         leave_one_out = functools.partial(labeller.leave_one_out, refitted, survey.take(points))
         points = points if numbers is None else numbers[points]
-        self.fitted.pending[modality] = _Uncalibrated(scores, leave_one_out, solution, points, truth)
+        self.fitted.pending[modality] = scores, leave_one_out, solution, points, truth
         return function
 
     def _sample(self, features: Blocks, targets: BlockTargets) -> Integers:
@@ -147,29 +147,6 @@ class LeftOut(NamedTuple):
 BySource = dict[Source, LeftOut]
 
 
-class _Uncalibrated(NamedTuple):
-    """The label scores of a modality, and what their curves are fitted to."""
-
-    scores: Any
-    leave_one_out: Callable[..., Singles | None]
-    solution: Any
-    points: Integers
-    truth: sp.csr_array
-
-    def calibrate(self, workers: Workers) -> tuple[LabelFunction, LeftOut] | None:
-        """Return the label probabilities, and those of left-out points; None if there are no left-out points."""
-        labels = RealTargets(self.truth.toarray(), np.arange(len(self.points)), self.scores.n_bits)
-        values = self.leave_one_out(labels, self.solution)
-        if values is None:
-            return None
-        curves = fit_label_curves(values, self.truth, workers)
-        probabilities = curves(values)
-        odds = curves.log_odds(probabilities)
-        mean = odds.mean(axis=0)
-        spread = np.stack([mean, odds.std(axis=0) + _SMALL, _ROOM * (odds.max(axis=0) - mean) + _SMALL])
-        return LabelFunction(self.scores, curves, spread), LeftOut(self.points, probabilities, labels.codes > 0)
-
-
 @dataclass
 class FittedLabels:
     """Label functions and leave-one-out predictions by modality, from which the label model is calibrated."""
@@ -180,14 +157,24 @@ class FittedLabels:
     labels: LabelSets | None = None
     functions: dict[str, LabelFunction] = field(default_factory=dict)
     left_out: dict[str, LeftOut] = field(default_factory=dict)
-    pending: dict[str, _Uncalibrated] = field(default_factory=dict)
+    pending: dict[str, Any] = field(default_factory=dict)  # label scores, and data that their curves are fitted to
 
     def calibrate(self) -> None:
-        """Fit the curves of label probabilities."""
+        """Fit the curves of label probabilities; modalities without leave-one-out scores get none."""
         with blas_threads(self.n_jobs), Workers(self.n_jobs) as workers:
             for name in [*self.pending]:
-                if found := self.pending.pop(name).calibrate(workers):
-                    self.functions[name], self.left_out[name] = found
+                scores, leave_one_out, solution, points, truth = self.pending.pop(name)
+                labels = RealTargets(truth.toarray(), np.arange(len(points)), scores.n_bits)
+                values = leave_one_out(labels, solution)
+                if values is None:
+                    continue
+                curves = fit_label_curves(values, truth, workers)
+                probabilities = curves(values)
+                odds = curves.log_odds(probabilities)
+                mean = odds.mean(axis=0)
+                spread = np.stack([mean, odds.std(axis=0) + _SMALL, _ROOM * (odds.max(axis=0) - mean) + _SMALL])
+                self.functions[name] = LabelFunction(scores, curves, spread)
+                self.left_out[name] = LeftOut(points, probabilities, labels.codes > 0)
 
     def model(self, modalities: tuple[str, ...]) -> LabelModel | None:
         """Return the label probabilities of all modalities; None if any has none."""
@@ -340,12 +327,12 @@ def fit_match_curve(scores: Singles, queries: Singles, happened: Mask, seed: int
     return np.concatenate([knots, np.cumsum(found[:N_KNOTS]), found[N_KNOTS:]])
 
 
-def _regression(X: Floats, y: Floats, start: Floats, bounded: Mask) -> Floats:
+def _regression(X: Floats, y: Floats, start: Floats, bounded: Mask, offset: Floats | float = 0.0) -> Floats:
     """Return the weights of a logistic regression with ridge 1, some of them at least 0, by projected Newton steps."""
     lowest = np.where(bounded, 0.0, -np.inf)
     previous, found, step, before = start, start, np.zeros_like(start), np.inf
     for _ in range(50):
-        values = X @ found
+        values = X @ found + offset
         small = np.exp(-np.abs(values))
         loss = float((np.log1p(small) + np.maximum(values, 0) - values * y).sum() + 0.5 * found @ found)
         if loss > before:  # overshot: go back half of the step
@@ -366,24 +353,9 @@ def _regression(X: Floats, y: Floats, start: Floats, bounded: Mask) -> Floats:
 
 def fit_fusion(probabilities: Sequence[Singles], labels: Mask, prior: Floats) -> Fusion:
     """Fit the combination of several modalities to left-out probabilities and the labels of the same points."""
-    from scipy.special import expit
-
-    some = slice(None, None, -(-labels.size // _MAX_FUSED))
-    labels, probabilities = labels[some], [each[some] for each in probabilities]
-    base = log_odds(prior)
-    evidence = [np.broadcast_to(1.0, labels.shape).ravel()]
-    evidence += [(log_odds(each) - base).ravel() for each in probabilities]
-    X, y = np.stack(evidence), labels.ravel()
-    offset = np.broadcast_to(base, labels.shape).ravel()
-    found, before = np.array([0.0, *[1 / len(probabilities)] * len(probabilities)]), np.inf
-    for _ in range(30):
-        values = found @ X + offset
-        loss = float(np.logaddexp(0, values).sum() - values[y].sum() + 0.5 * found @ found)
-        if before - loss <= 1e-9 * abs(loss):
-            break
-        before = loss
-        p = expit(values)
-        hessian = (X * (p * (1 - p))) @ X.T + np.eye(len(found))
-        found = found - np.linalg.solve(hessian, X @ (p - y) + found)
-    bias, *weights = found.tolist()
+    some, n, base = slice(None, None, -(-labels.size // _MAX_FUSED)), len(probabilities), log_odds(prior)
+    y = labels[some].astype(np.float64).ravel()
+    X = np.stack([np.ones(len(y)), *((log_odds(each[some]) - base).ravel() for each in probabilities)], axis=1)
+    offset = np.broadcast_to(base, labels[some].shape).ravel()
+    bias, *weights = _regression(X, y, np.array([0.0, *[1 / n] * n]), np.zeros(n + 1, bool), offset).tolist()
     return Fusion(tuple(weights), bias)

@@ -72,10 +72,8 @@ class LabelCurves:
 
     def of_log_odds(self, values: Floats, labels: Any = slice(None)) -> Floats:
         """Return probabilities from the log-odds of curves, of some labels."""
-        found, trust = _sigmoid(values), self.trust[labels]
-        found *= trust
-        found += (1 - trust) * self.prior[labels]
-        return found
+        trust = self.trust[labels]
+        return trust * _sigmoid(values) + (1 - trust) * self.prior[labels]
 
     def log_odds(self, probabilities: npt.NDArray[np.floating]) -> Floats:
         """Return the log-odds of curves from probabilities; 0 for labels that have no curve."""
@@ -166,8 +164,7 @@ class LabelFunction(HashFunction):
         labels, levels = entries >> 8, entries & 255
         mean, _, room = self.spread
         values = self.curves.of_log_odds(mean[labels] + levels / 255 * room[labels], labels)
-        rough = np.take_along_axis(probabilities, labels, axis=1)
-        found = probabilities.copy()
+        rough, found = np.take_along_axis(probabilities, labels, axis=1), probabilities.copy()
         np.put_along_axis(found, labels, np.where(levels > 0, values, rough).astype(np.float32), axis=1)
         return found
 
@@ -177,8 +174,8 @@ class LabelFunction(HashFunction):
     def to_arrays(self) -> dict[str, Array]:
         kind = HashFunction._registry.kind_of(type(self.scores))
         scores = {f"scores/{name}": array for name, array in self.scores.to_arrays().items()}
-        about = {"kind": np.frombuffer(kind.encode(), np.uint8), "spread": self.spread}
-        return self.curves.to_arrays() | scores | about
+        about = {"kind": np.frombuffer(kind.encode(), np.uint8)}
+        return self.curves.to_arrays() | scores | about | {"spread": self.spread}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> LabelFunction:
@@ -263,14 +260,10 @@ class LabelModel:
         Curves stay as they were. A new label has its share of the points as probability.
         """
         more = next(iter(scores.values())).n_bits - self.n_labels
-        functions = {
-            name: LabelFunction(
-                scores[name],
-                function.curves.extended(shares[name]),
-                np.pad(function.spread, ((0, 0), (0, more)), constant_values=1.0),
-            )
-            for name, function in self.functions.items()
-        }
+        functions = {}
+        for name, old in self.functions.items():
+            spread = np.pad(old.spread, ((0, 0), (0, more)), constant_values=1.0)
+            functions[name] = LabelFunction(scores[name], old.curves.extended(shares[name]), spread)
         weights = np.pad(self.weights, (0, more), constant_values=1.0)
         new = next(iter(shares.values()))[self.n_labels :]
         return replace(self, names=names, weights=weights, functions=functions, quantizer=self.quantizer.extended(new))
@@ -280,10 +273,7 @@ class LabelModel:
         return replace(self, lifts=dict.fromkeys(MATCHES, 0.0))
 
     def terms(self, queries: Singles, items: Singles, match: Match, labels: Any = slice(None)) -> Singles:
-        """Return the terms of scores, by query, item and label: shape (queries, items, labels).
-
-        labels: The labels that the columns of ``items`` stand for.
-        """
+        """Return the terms of scores, by query, item and label of ``items``: shape (queries, items, labels)."""
         how: dict[str, Any] = {"exclusive": self.exclusive, "prior": self.prior[labels], "lift": self.lifts[match]}
         return label_scores(queries[:, labels], items, self.weights[labels], match, **how)
 

@@ -82,8 +82,7 @@ def label_scores(
     if exclusive:
         return (q + beyond) * p
     terms = q * p if match == "any" else q * (1 - p)
-    np.negative(np.minimum(terms, np.float32(_ALMOST_ONE), out=terms), out=terms)
-    np.log1p(terms, out=terms)
+    terms = np.log1p(np.negative(np.minimum(terms, np.float32(_ALMOST_ONE), out=terms), out=terms), out=terms)
     if match == "any":
         np.negative(terms, out=terms)
     if lift:  # for "all" less the query's largest lift, so that a score remains at most 0

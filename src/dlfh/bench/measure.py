@@ -58,13 +58,8 @@ def retrieval(cell: Cell, parts: Partition, threads: int = 1, memory: int | None
     model = build(cell, threads, memory).fit(sample.modalities, sample.labels)
     values: dict[str, Any] = {"n_train": len(sample), "n_queries": len(parts.queries)}
     with blas_threads(threads):
-        queries = _forms(model, parts.queries)
-        for name, points in parts.queries.modalities.items():
-            queries.setdefault("values", {})[name] = model.project(name, points)
-            for match in MATCHES if model.label_model_ else ():
-                probabilities = model.label_probabilities({name: points})
-                queries.setdefault(match, {})[name] = model.score_tables(probabilities, match)
-        values["protocols"] = _protocols(cell, parts, threads, queries, _databases(model, parts, sample, rows))
+        queries, databases = _forms(model, parts.queries, asking=True), _databases(model, parts, rows)
+        values["protocols"] = _protocols(cell, parts, threads, queries, databases)
     for name, key in (("objective_", "objective"), ("n_iter_", "iterations")):
         if hasattr(model, name):
             values[key] = np.asarray(getattr(model, name)).tolist()
@@ -105,8 +100,7 @@ def given_codes(cell: Cell, parts: Partition, threads: int, memory: int | None =
     return {"protocols": protocols, "n_queries": len(parts.queries)}, {}
 
 
-#: Points by form and modality: "codes"; of queries also real "values", and score tables for "any" and "all"; and label
-#: probabilities as "bytes". Codes from elsewhere are codes alone.
+#: Points by form and modality: "codes", label probabilities as "bytes"; of queries also real "values" and score tables.
 _Forms = dict[str, dict[str, Array]]
 _Database = tuple[_Forms, Any]  # with labels
 #: Further rankings: the forms of queries and of items. Published figures are Hamming rankings, which have other tables.
@@ -122,23 +116,26 @@ class _Search(NamedTuple):
     database_labels: Any
 
 
-def _forms(model: CrossModalHasher, points: Paired) -> _Forms:
-    """Return the hashed codes of points, and the bytes of their label probabilities if the model has any."""
-    found: _Forms = {"codes": {name: model.encode(name, points.modalities[name]) for name in model.modalities_}}
+def _forms(model: CrossModalHasher, points: Paired, *, asking: bool = False) -> _Forms:
+    """Return points as items or, with ``asking``, as queries."""
+    features = points.modalities
+    found: _Forms = {"codes": {name: model.encode(name, features[name]) for name in model.modalities_}}
+    if asking:
+        found["values"] = {name: model.project(name, features[name]) for name in model.modalities_}
     if model.label_model_:
-        by_name = {name: model.label_probabilities({name: points.modalities[name]}) for name in model.modalities_}
+        by_name = {name: model.label_probabilities({name: features[name]}) for name in model.modalities_}
         found["bytes"] = {name: model.quantize_probabilities(each) for name, each in by_name.items()}
+        for match in MATCHES if asking else ():
+            found[match] = {name: model.score_tables(each, match) for name, each in by_name.items()}
     return found
 
 
-def _databases(
-    model: CrossModalHasher, parts: Partition, sample: Paired, rows: Integers | None
-) -> dict[str, _Database]:
-    """Return the database of each protocol; ``sample`` has the training points, ``rows`` if not all are."""
+def _databases(model: CrossModalHasher, parts: Partition, rows: Integers | None) -> dict[str, _Database]:
+    """Return the database of each protocol; ``rows`` are the training points if not all are."""
     hashed, labels = _forms(model, parts.train), parts.train.labels
     learned: _Forms = {"codes": model.codes_}
     if model.label_model_:
-        sets = LabelSets.from_labels(sample.labels)
+        sets = LabelSets.from_labels(labels if rows is None else parts.train.take(rows).labels)
         known = model.quantize_probabilities(sets.rows()[sets.set_of_point].toarray())
         learned["bytes"] = dict.fromkeys(model.modalities_, known)
     if rows is not None:

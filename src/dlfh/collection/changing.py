@@ -112,8 +112,8 @@ def _fill_in_codes(collection: Collection, coded: ItemCodes, labels: list[list[s
         if coded.present[name][row]:
             continue
         coded.hashed[name][row], coded.present[name][row] = hashed_codes(item, [name])[name], True
-        if name in coded.suggested_labels:
-            coded.suggested_labels[name][row] = suggested_labels(item, name)
+        if (suggested := suggested_labels(item, name)) is not None:
+            coded.suggested_labels[name][row] = suggested
         same = (item.metadata or {}).get("labels", []) == labels[row]
         if has_code[row] or (same and item.states[name] == "learned"):
             coded.learned[name][row] = by_labels[name][row] if has_code[row] else item.codes[name]

@@ -146,8 +146,8 @@ def labels_columns(modality: str) -> tuple[str, str]:
 
 def suggested_labels(item: Item, modality: str) -> Codes | None:
     """Return the label probabilities that a modality of an item suggests, in the form of `ItemCodes`."""
-    columns = [item.codes.get(name) for name in labels_columns(modality)]
-    return None if columns[0] is None else np.concatenate(columns)
+    columns = [item.codes[name] for name in labels_columns(modality) if name in item.codes]
+    return np.concatenate(columns) if columns else None
 
 
 def column_names(encoder: Encoder) -> tuple[str, ...]:

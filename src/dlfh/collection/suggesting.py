@@ -26,6 +26,8 @@ from dlfh.errors import InputError
 #: Items whose known labels a threshold is checked with, drawn at random if there are more. With fewer than the second
 #: number, the predicted probabilities themselves say how precise suggestions are.
 _MAX_CHECKED, _MIN_CHECKED = 20_000, 50
+#: Standard errors above the promised precision. Curves are fitted to the same items, so one is too few.
+_MARGIN = 2.0
 #: Items and probabilities that are read at once.
 _MAX_BATCH, _MAX_PROBABILITIES = 1 << 12, 1 << 22
 #: Thresholds are multiples of 1 / _STEPS.
@@ -56,10 +58,11 @@ class Precision:
         self.counts += np.bincount(places, minlength=_STEPS + 1)
         self.hits += np.bincount(places, truth.ravel(), _STEPS + 1)
 
-    def threshold(self, precision: float) -> float | None:
-        """Return the smallest threshold with this precision, with a margin of one standard error and one error."""
+    def threshold(self, precision: float, margin: float = 1.0) -> float | None:
+        """Return the smallest threshold with this precision, with a margin in standard errors, and of one error."""
         counts, hits = self._above()
-        enough = np.flatnonzero(hits >= precision * (counts + 1) + np.sqrt(precision * (1 - precision) * counts))
+        errors = np.sqrt(precision * (1 - precision) * counts)
+        enough = np.flatnonzero(hits >= precision * (counts + 1) + margin * errors)
         return float(enough[0] / _STEPS) if len(enough) else None
 
     def at(self, threshold: float | None) -> tuple[float, float]:
@@ -183,7 +186,7 @@ def suggest(
     model = _label_model(collection.encoder)
     names = [*map(str, model.names or ())]
     checked = checked or check_precision(collection)
-    threshold = checked.threshold(precision)
+    threshold = checked.threshold(precision, _MARGIN if checked.n_items else 1.0)
     if threshold is not None:  # where precision comes easily, no label that is more likely wrong than right
         threshold = max(threshold, min(precision, 0.5))
     least = np.inf if threshold is None else threshold
