@@ -212,3 +212,21 @@ def test_filters_stop_when_they_are_cancelled() -> None:
     index.add(["item"], {"image": np.zeros((1, 1), np.uint8)})
     with cancellable(stop), pytest.raises(StoppedError):
         index.matches({"or": [{"a": 1}, {"b": 2}]})
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_blocks_come_in_order_with_one_blas_thread_each_and_few_of_them_ahead(n_jobs: int) -> None:
+    started: list[int] = []
+
+    def run(start: int, stop: int) -> tuple[int, int, set[int]]:
+        started.append(start)
+        return start, stop, blas_thread_counts()
+
+    with Workers(n_jobs) as workers:
+        blocks = workers.each_block(run, 23, 2)
+        first = next(blocks)
+        assert max(started) <= 2 * n_jobs
+        rest = list(blocks)
+    assert [block[:2] for block in (first, *rest)] == [(start, min(start + 2, 23)) for start in range(0, 23, 2)]
+    if n_jobs > 1:
+        assert all(threads == {1} for _, _, threads in (first, *rest))

@@ -9,8 +9,9 @@ from __future__ import annotations
 import functools
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
@@ -58,12 +59,34 @@ class Workers(AbstractContextManager["Workers"]):
 
     def map_blocks(self, function: Callable[[int, int], Result], n_rows: int, block_rows: int) -> list[Result]:
         """Return ``function(start, stop)`` for consecutive blocks that cover ``range(n_rows)``."""
-        bounds = [(start, min(start + block_rows, n_rows)) for start in range(0, n_rows, block_rows)]
+        bounds = _bounds(n_rows, block_rows)
         if self.n_jobs == 1 or len(bounds) == 1:
             return [function(start, stop) for start, stop in bounds]
+        return list(self._threads().map(lambda bound: function(*bound), bounds))
+
+    def each_block(self, function: Callable[[int, int], Result], n_rows: int, block_rows: int) -> Iterator[Result]:
+        """Yield ``function(start, stop)`` for consecutive blocks, a few of which are computed ahead.
+
+        The function may call BLAS, which has one thread in each of the threads, so that results do not depend on the
+        number of threads. It must not use these workers itself.
+        """
+        bounds = _bounds(n_rows, block_rows)
+        if self.n_jobs == 1 or len(bounds) == 1:
+            yield from (function(start, stop) for start, stop in bounds)
+            return
+        pool, pending = self._threads(), deque[Future[Result]]()
+        with blas_threads(1):
+            for bound in bounds:
+                pending.append(pool.submit(function, *bound))
+                if len(pending) > self.n_jobs:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+
+    def _threads(self) -> ThreadPoolExecutor:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.n_jobs, thread_name_prefix="dlfh")
-        return list(self._pool.map(lambda bound: function(*bound), bounds))
+        return self._pool
 
     def even_block(self, n_rows: int, row_cost: float) -> int:
         """Return a block size that gives each thread several blocks, but no block with less than the minimum work.
@@ -74,6 +97,10 @@ class Workers(AbstractContextManager["Workers"]):
             return max(n_rows, 1)
         smallest = int(_MIN_BLOCK_COST / max(row_cost, 1.0))
         return max(smallest, -(-n_rows // (4 * self.n_jobs)), 1)
+
+
+def _bounds(n_rows: int, block_rows: int) -> list[tuple[int, int]]:
+    return [(start, min(start + block_rows, n_rows)) for start in range(0, n_rows, block_rows)]
 
 
 class _BlasLimit:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from dlfh._arrays import Floats, Integers
+from dlfh._parallel import Workers
 
 C = TypeVar("C")
 
@@ -47,14 +48,21 @@ class Trial(Generic[C]):
 
 
 def run_trials(
-    candidates: Iterable[C], evaluate: Callable[[C], Trial[C]], advance: Callable[[], object] = lambda: None
+    candidates: Sequence[C],
+    evaluate: Callable[[C], Trial[C]],
+    advance: Callable[[], object] = lambda: None,
+    workers: Workers | None = None,
 ) -> list[Trial[C]]:
-    """Evaluate candidates one after another; time each trial, and advance a progress bar."""
-    trials = []
-    for candidate in candidates:
+    """Evaluate candidates one after another, or in threads; time each trial, and advance a progress bar."""
+
+    def run(number: int, _: int) -> Trial[C]:
         began = time.perf_counter()
-        trial = evaluate(candidate)
-        trials.append(replace(trial, seconds=time.perf_counter() - began))
+        trial = evaluate(candidates[number])
+        return replace(trial, seconds=time.perf_counter() - began)
+
+    trials = []
+    for trial in (workers or Workers(1)).each_block(run, len(candidates), 1):
+        trials.append(trial)
         advance()
     return trials
 

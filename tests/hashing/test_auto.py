@@ -11,7 +11,7 @@ import pytest
 from dlfh import DLFH, load
 from dlfh.datasets import Paired, make_paired
 from dlfh.errors import InputError
-from dlfh.hashing import Auto, KernelLogistic, KernelRidge, LinearRidge
+from dlfh.hashing import Auto, KernelLogistic, KernelRidge, LinearRidge, auto
 from dlfh.metrics import mean_average_precision
 
 
@@ -113,6 +113,27 @@ def test_copies_of_points_do_not_change_the_accuracy(split: tuple[Paired, Paired
         codes = {name: fitted.encode(name, matrix) for name, matrix in test.modalities.items()}
         scores.append(mean_average_precision(codes["image"], codes["image"], test.labels, test.labels))
     assert scores[1] > scores[0] - 0.01
+
+
+def test_of_many_points_only_the_best_kernel_is_tried_with_all_bases(
+    split: tuple[Paired, Paired], model: DLFH, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, _ = split
+    tried: list[Any] = []
+    evaluate = auto._Evaluation.evaluate
+
+    def record(evaluation: Any, learner: Any) -> Any:
+        tried.append(learner)
+        return evaluate(evaluation, learner)
+
+    monkeypatch.setattr(auto, "_MAX_CROSS_VALIDATED", 300)
+    monkeypatch.setattr(auto, "_FEW_BASES", 20)
+    monkeypatch.setattr(auto._Evaluation, "evaluate", record)
+    fitted = DLFH(16, random_state=0, n_jobs=1, hash_function=Auto(60)).fit(train.modalities, train.labels)
+    n_bases = [each.n_bases for each in tried if isinstance(each, KernelRidge)]
+    assert n_bases[:4] == [20, 20, 20, 60]  # three scalings; the ridges and bandwidths follow
+    assert n_bases.count(20) in (3, 6)
+    assert repr(fitted.chosen_["text"]) == repr(model.chosen_["text"])
 
 
 def test_incomplete_points_are_supported(split: tuple[Paired, Paired]) -> None:

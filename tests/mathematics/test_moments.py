@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlfh._mathematics import moments as moments_module
-from dlfh._mathematics.moments import moments
+from dlfh._mathematics.moments import Moments, moments
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh.codes import random_codes
@@ -40,3 +42,16 @@ def test_features_that_are_converted_have_the_moments_of_doubles(
     np.testing.assert_allclose(ours.mean, expected.mean, rtol=1e-6)
     np.testing.assert_allclose(ours.gram, expected.gram, atol=1e-5 * expected.gram.max())
     np.testing.assert_allclose(ours.cross, expected.cross, atol=1e-5 * 16 * n * 20)
+
+
+@given(seeds, st.integers(2, 60), st.integers(1, 5), st.sampled_from([np.float32, np.float64]))
+def test_the_total_of_parts_is_their_sum_and_that_of_all_rows(seed: int, n: int, n_parts: int, dtype: Any) -> None:
+    rng = np.random.default_rng(seed)
+    rows, targets = np.sort(rng.random((n, 4)), axis=0).astype(dtype), rng.choice([-1, 1], (n, 3)).astype(np.int8)
+    cuts = [part for part in np.array_split(np.arange(n), n_parts) if len(part)]
+    parts = [Moments.of_rows(rows[part], targets[part]) for part in cuts]
+    total, whole = Moments.total(iter(parts)), Moments.of_rows(rows.astype(np.float64), targets)
+    for found in (total, functools.reduce(operator.add, parts)):
+        assert found.n_points == n
+        for name in ("mean", "gram", "cross", "target_mean"):
+            np.testing.assert_allclose(getattr(found, name), getattr(whole, name), atol=2e-5 * n)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
@@ -131,9 +132,21 @@ def count_shared(label_lists, label_set, inverted_lists, shared):
 @njit
 def pack_row(values, code):
     """Pack the signs of ``values`` into a code, in `numpy.packbits` order."""
-    n_bits = values.size
-    for b in range(code.size):
+    n_whole = values.size // 8
+    for b in range(n_whole):  # whole bytes compile to vector instructions
+        k = 8 * b
+        code[b] = (
+            np.uint8(values[k] > 0) << 7
+            | np.uint8(values[k + 1] > 0) << 6
+            | np.uint8(values[k + 2] > 0) << 5
+            | np.uint8(values[k + 3] > 0) << 4
+            | np.uint8(values[k + 4] > 0) << 3
+            | np.uint8(values[k + 5] > 0) << 2
+            | np.uint8(values[k + 6] > 0) << 1
+            | np.uint8(values[k + 7] > 0)
+        )
+    if n_whole < code.size:
         byte = 0
-        for k in range(8 * b, min(8 * b + 8, n_bits)):
+        for k in range(8 * n_whole, values.size):
             byte |= (1 if values[k] > 0 else 0) << (7 - (k & 7))
-        code[b] = byte
+        code[n_whole] = byte

@@ -73,7 +73,8 @@ def sparse_products(starts, columns, values, weights, offset, bit_terms, product
     """Compute A @ weights + offset and its codes for rows ``start:stop`` of a CSR matrix A.
 
     Sums are in single precision, one feature after another; doubtful signs are corrected as in `finish_products`. The
-    rows of ``bit_terms`` are the offset, |w| and |offset| x rounding. Returns whether all values are finite.
+    rows of ``bit_terms`` are the offset, |w| and |offset| x rounding. ``products`` without rows are not stored. Returns
+    whether all values are finite.
     """
     n_bits = weights.shape[1]
     largest = np.float32(3.4028234663852886e38)
@@ -93,7 +94,6 @@ def sparse_products(starts, columns, values, weights, offset, bit_terms, product
         scale = np.float32(starts[i + 1] - starts[i] + 8) * eps * np.sqrt(squares)
         doubtful = 0
         for k in range(n_bits):
-            products[i, k] = sums[k]
             doubtful += 0 if abs(sums[k]) > scale * bit_terms[1, k] + bit_terms[2, k] else 1
             finite &= abs(sums[k]) <= largest
         if doubtful:
@@ -102,8 +102,10 @@ def sparse_products(starts, columns, values, weights, offset, bit_terms, product
                     total = 0.0
                     for p in range(starts[i], starts[i + 1]):
                         total += np.float64(values[p]) * np.float64(weights[columns[p], k])
-                    products[i, k] = total + offset[k]
-        pack_row(products[i], codes[i])
+                    sums[k] = total + offset[k]
+        if products.shape[0]:
+            products[i] = sums
+        pack_row(sums, codes[i])
     return finite
 
 

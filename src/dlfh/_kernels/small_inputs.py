@@ -59,6 +59,7 @@ def finish_products(rows, weights, offset, bit_terms, rounding, products, codes,
 )
 def sparse_products(starts, columns, values, weights, offset, bit_terms, products, codes, start, stop):
     finite = True
+    products = products if len(products) else np.empty((len(codes), len(offset)), np.float32)
     for i in range(start, stop):
         row = slice(starts[i], starts[i + 1])
         x, w = values[row].astype(np.float32), weights[columns[row]]

@@ -6,7 +6,7 @@ Statistics of two parts of the data add up to those of the whole, up to rounding
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -48,12 +48,31 @@ class Moments:
 
     @classmethod
     def of_rows(cls, rows: Array, targets: Array) -> Moments:
-        """Return the moments of a few dense rows, with products in the precision of the rows."""
+        """Return the moments of a few dense rows, which are overwritten, with products in the precision of the rows."""
         mean = rows.mean(axis=0, dtype=np.float64)
-        centred = rows - mean.astype(rows.dtype)
-        gram, cross = centred.T @ centred, centred.T @ targets.astype(rows.dtype)
-        target_mean = targets.mean(axis=0, dtype=np.float64)
-        return cls(len(rows), mean, gram.astype(np.float64), cross.astype(np.float64), target_mean)
+        rows -= mean.astype(rows.dtype)
+        gram, cross = rows.T @ rows, rows.T @ targets.astype(rows.dtype)
+        return cls(len(rows), mean, gram, cross, targets.mean(axis=0, dtype=np.float64))
+
+    @classmethod
+    def total(cls, parts: Iterable[Moments]) -> Moments:
+        """Return the sum of parts, in double precision, with one part in memory at a time."""
+        gram = cross = np.zeros(())
+        centres: list[tuple[int, Floats, Floats]] = []
+        for part in parts:
+            centres.append((part.n_points, part.mean, part.target_mean))
+            if len(centres) == 1:
+                gram, cross = part.gram.astype(np.float64), part.cross.astype(np.float64)
+            else:
+                gram += part.gram
+                cross += part.cross
+        counts, means, target_means = map(np.array, zip(*centres, strict=True))
+        n, roots = int(counts.sum()), np.sqrt(counts)[:, None]
+        mean, target_mean = counts @ means / n, counts @ target_means / n
+        shifts = roots * (means - mean)
+        gram += shifts.T @ shifts
+        cross += shifts.T @ (roots * (target_means - target_mean))
+        return cls(n, mean, gram, cross, target_mean)
 
     def __add__(self, other: Moments) -> Moments:
         n = self.n_points + other.n_points

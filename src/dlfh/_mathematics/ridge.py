@@ -234,13 +234,10 @@ class RidgeSolution:
         """
         import scipy.linalg
 
-        factor, inverse = _cholesky(self.matrix), None
+        factor = _cholesky(self.matrix)
         # Single precision is enough for leverages, which lie between 0 and 1, unless a pivot vanishes in it.
         is_safe = np.diag(factor).min() > np.finfo(np.float32).tiny
         pivots = factor.astype(np.float32) if is_safe else factor
-        if own_feature is not None:
-            lower, _ = scipy.linalg.lapack.dpotri(factor, lower=True)
-            inverse = np.tril(lower) + np.tril(lower, -1).T
         values = np.empty((len(targets.row_of_point), self.weights.shape[1]), np.float32)
         for chunk in _chunks(len(values)):
             features = rows(chunk)
@@ -250,8 +247,8 @@ class RidgeSolution:
             freedom = np.maximum(1 - leverages - self.intercept / self.n_points, _MIN_FREEDOM)
             actual = targets.points(chunk.start, chunk.stop)
             errors = (actual - centred @ self.weights - self.offset) / freedom[:, None]
-            if own_feature is not None and inverse is not None:
-                errors += _of_own_features(own_feature(features), centred, self.weights, inverse, errors, freedom)
+            if own_feature is not None:
+                errors += _of_own_features(own_feature(features), half, self.weights, factor, errors, freedom)
             values[chunk] = actual - errors
         return values
 
@@ -284,18 +281,22 @@ def leave_one_out_by_points(features: Features, targets: Targets, ridge: float, 
 
 
 def _of_own_features(
-    columns: Integers, centred: Floats, weights: Floats, inverse: Floats, errors: Floats, freedom: Floats
+    columns: Integers, half: Array, weights: Floats, factor: Floats, errors: Floats, freedom: Floats
 ) -> Floats:
     """Return the additional error of each point when its own feature is left out too, by fixing its weight at 0.
 
     Without the point, the inverse B becomes B + uu'/(1 - h) with u = Bz, and the weights w become w - u e/(1 - h).
-    Fixing weight c at 0 then subtracts B_c w_c / B_cc from them.
+    Fixing weight c at 0 then subtracts B_c w_c / B_cc from them. With the Cholesky factor L, u_c is the product of
+    column c of L^-1 and ``half``, L^-1 z; few points of a sample have a feature, so few columns are computed.
     """
+    import scipy.linalg
+
     more = np.zeros_like(errors)
     having = np.flatnonzero(columns >= 0)
-    c = columns[having]
-    u = np.einsum("ij,ij->i", centred[having], inverse[c])
-    weight = weights[c] - u[:, None] * errors[having]
-    share = u / freedom[having] / (inverse[c, c] + u**2 / freedom[having])
+    c, place = np.unique(columns[having], return_inverse=True)
+    roots = scipy.linalg.solve_triangular(factor, np.eye(len(factor))[:, c], lower=True, check_finite=False)[:, place]
+    u = np.einsum("di,di->i", half[:, having], roots)
+    weight = weights[columns[having]] - u[:, None] * errors[having]
+    share = u / freedom[having] / (np.einsum("di,di->i", roots, roots) + u**2 / freedom[having])
     more[having] = share[:, None] * weight
     return more

@@ -8,32 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
-from dlfh._arrays import Mask
+from dlfh._arrays import Codes, Integers, Mask, Singles
 from dlfh._labels import LabelSets
 from dlfh._mathematics.copies import copies_per_point, copy_groups
 from dlfh._mathematics.moments import Moments
 from dlfh._mathematics.ridge import is_wide, typical_variance
 from dlfh._mathematics.targets import BlockTargets, Targets
+from dlfh._parallel import Workers
 from dlfh._selection import Trial, best_trial, least_regularised_within_one_se, run_trials
 from dlfh._validation import Features, check_integer
 from dlfh.blocks.base import Blocks
 from dlfh.blocks.opening import in_one_block
+from dlfh.codes import pack
 from dlfh.hashing.base import BlockLearner, FitContext, HashFunction, HashLearner
 from dlfh.hashing.feature_maps import SCALINGS, RBFMap, Survey, random_bases
 from dlfh.hashing.kernel import KernelLogistic, KernelRidge
 from dlfh.hashing.linear import LinearRidge
 
 _Ridge: TypeAlias = LinearRidge | KernelRidge
+_KernelSums: TypeAlias = tuple[RBFMap, Moments, Singles]
 
 #: Fewest points to choose by, and to choose more than the penalty by.
 _FEWEST_POINTS, _MIN_POINTS = 20, 200
 #: Share of points below which a bit's rarer value is rare; the median over bits is compared.
 _RARE = 0.1
+#: Number of bases with which kernels are tried first.
+_FEW_BASES = 600
 #: Maximum number of queries.
 _MAX_QUERIES = 1000
 #: Number of folds, also below `_MIN_POINTS`, and the maximum number of points for cross-validation; of more points, one
@@ -46,9 +51,10 @@ class Auto(BlockLearner):
 
     Learners are compared by the mean average precision of held-out points, hashed, that search each other's hashed and
     learned codes (the mean of both); points that share a label are relevant. The kind of function and the scaling are
-    chosen first, then the ridge, then the bandwidth: a dozen regressions on a sample of the points, which takes some
-    seconds for each modality, however many points there are. Sparse features get linear functions only. Of the learners
-    within one standard error of the best, the least regularised is chosen and fitted to all points.
+    chosen first, then the ridge, then the bandwidth: a dozen regressions on a sample of the points, a second or two for
+    each modality, however many points there are. With more than 2,500 of them, kernels are compared with 600 bases
+    first, and only the best is tried with all (successive halving). Sparse features get linear functions only. Of the
+    learners within one standard error of the best, the least regularised is chosen and fitted to all points.
 
     Of copies, equal or nearly equal rows with the same labels, only one is used to choose by. With fewer than 200
     distinct points, only the regularisation of ``KernelRidge(penalty="function")`` is chosen. With similarities instead
@@ -106,11 +112,15 @@ class Auto(BlockLearner):
             stages = [_small_kinds] if is_small else [_sparse_kinds, _ridges]
         advance = context.bar.counter(f"choosing: {modality}", 4 * len(stages) - 4 or 3)
         rows = Targets(codes.codes, codes.row_of_point[distinct], codes.n_bits)
-        evaluation = _Evaluation(sample[distinct], rows, labels.take(distinct), folds, modality, context)
+        evaluation = _Evaluation(sample[distinct], rows, labels.take(distinct), folds, modality, context.seed)
         trials: list[Trial[_Ridge]] = []
         for stage in stages:
             best = best_trial(trials).candidate if trials else KernelRidge()
-            trials += run_trials(stage(best), evaluation.evaluate, advance)
+            evaluation.keep_sums(best)
+            candidates = list(stage(best))
+            if stage != _ridges and len(distinct) > _MAX_CROSS_VALIDATED:
+                candidates = evaluation.promising(candidates, context.workers)
+            trials += run_trials(candidates, evaluation.evaluate, advance, context.workers)
         chosen = best_trial(trials).candidate
         # The ridge is the ratio of noise to signal, which does not depend on the number of points. Copies repeat the
         # noise with the signal, so it grows with their number.
@@ -170,63 +180,88 @@ def _folds(n_points: int, n_folds: int, rng: np.random.Generator) -> list[Mask]:
     return [fold_of_point == fold for fold in range(n_folds if n_points <= _MAX_CROSS_VALIDATED else 1)]
 
 
+class _Fold:
+    """Training points, and held-out points to encode.
+
+    numbers: Numbers of the held-out points among those of all folds.
+    """
+
+    def __init__(
+        self, features: Features, targets: Targets, held_out: Mask, numbers: Integers, modality: str, seed: int
+    ) -> None:
+        seen = np.flatnonzero(~held_out)
+        rows = Targets(targets.codes, targets.row_of_point[seen], targets.n_bits)
+        self.blocks, self.targets = in_one_block(features[seen], modality), BlockTargets.in_memory(rows)
+        self.unseen, self.numbers, self.modality = features[held_out], numbers, modality
+        self.context = FitContext(Workers(1), seed)  # trials run in threads
+
+    def kernel_sums(self, learner: KernelRidge) -> _KernelSums:
+        """Return the kernel, sums over the training points, and the held-out points' kernel values."""
+        kernel = learner.kernel(self.blocks, self.modality, self.context)
+        sums = learner.sum_blocks(kernel, self.blocks, self.targets, self.modality, self.context)
+        return kernel, sums, kernel(self.unseen, np.float32)
+
+    def encode(self, learner: _Ridge, sums: _KernelSums | None) -> Codes:
+        """Return the codes of the held-out points."""
+        if isinstance(learner, LinearRidge) or sums is None:
+            fitted = learner.fit_blocks(self.blocks, self.targets, self.modality, self.context)
+            return fitted.encode(self.unseen, self.modality, self.context.workers)
+        kernel, moments, values = sums
+        function = learner.function(kernel, moments, self.modality)
+        return pack(values @ function.weights + function.offset)
+
+
 class _Evaluation:
     """Evaluation of learners on folds of held-out points."""
 
     def __init__(
-        self,
-        features: Features,
-        targets: Targets,
-        labels: LabelSets,
-        folds: Sequence[Mask],
-        modality: str,
-        context: FitContext,
+        self, features: Features, targets: Targets, labels: LabelSets, folds: Sequence[Mask], modality: str, seed: int
     ) -> None:
-        self.modality, self.context = modality, FitContext(context.workers, context.seed)
-        self.held_out = np.flatnonzero(np.any(folds, axis=0))
+        held_out = np.flatnonzero(np.any(folds, axis=0))
         # Without the words of no sampled text.
-        self.features = features[:, np.unique(features.indices)] if sp.issparse(features) else features
-        self.learned = targets.codes[targets.row_of_point[self.held_out]]
-        sets = labels.take(self.held_out)
+        features = features[:, np.unique(features.indices)] if sp.issparse(features) else features
+        self.learned = targets.codes[targets.row_of_point[held_out]]
+        sets = labels.take(held_out)
         self.labels = sets.rows()[sets.set_of_point]
-        self.folds = []
-        for fold in folds:
-            seen, unseen = np.flatnonzero(~fold), np.flatnonzero(fold)
-            rows = Targets(targets.codes, targets.row_of_point[seen], targets.n_bits)
-            blocks = in_one_block(self.features[seen], modality)
-            self.folds.append((blocks, BlockTargets.in_memory(rows), unseen))
-        #: Kernels and sums of each fold, which learners that differ only in their ridge share; the best learner's.
-        self._sums: dict[str, list[tuple[RBFMap, Moments]]] = {}
-        self._best_score = -np.inf
+        self.folds = [
+            _Fold(features, targets, fold, np.searchsorted(held_out, np.flatnonzero(fold)), modality, seed)
+            for fold in folds
+        ]
+        #: Kernels and sums by learner, which learners that differ only in their ridge share.
+        self._sums: dict[str, list[_KernelSums]] = {}
+
+    def keep_sums(self, learner: _Ridge) -> None:
+        """Keep the sums of one learner only."""
+        key = _kernel_of(learner)
+        self._sums = {key: self._sums[key]} if key in self._sums else {}
+
+    def promising(self, learners: list[_Ridge], workers: Workers) -> list[_Ridge]:
+        """Return the linear learners, and of the kernel learners the best one with few bases."""
+        kernels = [each for each in learners if isinstance(each, KernelRidge)]
+        if len(kernels) < 2:
+            return learners
+        short: list[_Ridge] = [replace(each, n_bases=min(each.n_bases, _FEW_BASES)) for each in kernels]
+        scores = [trial.score for trial in run_trials(short, self.evaluate, workers=workers)]
+        return [each for each in learners if each not in kernels] + [kernels[int(np.argmax(scores))]]
 
     def evaluate(self, learner: _Ridge) -> Trial[_Ridge]:
         """Return each query's average precision, the mean over hashed and learned databases of held-out points."""
         from dlfh.metrics import evaluate  # here, because loading a model must not load the metrics
 
-        summed = repr(replace(learner, shrinkage=0.0))
-        sums = [] if isinstance(learner, LinearRidge) else self._sums.get(summed) or self._kernel_sums(learner)
+        sums: list[Any] = [None] * len(self.folds)
+        if isinstance(learner, KernelRidge):
+            key = _kernel_of(learner)
+            sums = self._sums[key] = self._sums.get(key) or [fold.kernel_sums(learner) for fold in self.folds]
         hashed = np.empty_like(self.learned)
-        for number, (blocks, targets, unseen) in enumerate(self.folds):
-            function: HashFunction
-            if isinstance(learner, LinearRidge):
-                function = learner.fit_blocks(blocks, targets, self.modality, self.context)
-            else:
-                function = learner.function(*sums[number], self.modality)
-            rows = np.searchsorted(self.held_out, unseen)
-            hashed[rows] = function.encode(self.features[unseen], self.modality, self.context.workers)
+        for fold, fold_sums in zip(self.folds, sums, strict=True):
+            hashed[fold.numbers] = fold.encode(learner, fold_sums)
         asking = slice(None, _MAX_QUERIES)
         by_database = [
-            evaluate(hashed[asking], database, self.labels[asking], self.labels).per_query["AP"]
+            evaluate(hashed[asking], database, self.labels[asking], self.labels, n_jobs=1).per_query["AP"]
             for database in (hashed, self.learned)
         ]
-        trial = Trial(learner, np.nan_to_num(np.mean(by_database, axis=0)))  # (a point without labels finds nothing)
-        if trial.score > self._best_score:
-            self._best_score, self._sums = trial.score, {summed: sums}
-        return trial
+        return Trial(learner, np.nan_to_num(np.mean(by_database, axis=0)))  # (a point without labels finds nothing)
 
-    def _kernel_sums(self, learner: KernelRidge) -> list[tuple[RBFMap, Moments]]:
-        sums = []
-        for blocks, targets, _ in self.folds:
-            kernel = learner.kernel(blocks, self.modality, self.context)
-            sums.append((kernel, learner.sum_blocks(kernel, blocks, targets, self.modality, self.context)))
-        return sums
+
+def _kernel_of(learner: _Ridge) -> str:
+    return repr(replace(learner, shrinkage=0.0))

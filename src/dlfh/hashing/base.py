@@ -89,9 +89,13 @@ class HashFunction(Registered, ABC):
 
 
 class ChunkedFunction(HashFunction):
-    """A hash function that is evaluated for a few thousand rows at once; logistic ones return log-odds of the bits."""
+    """A hash function that is evaluated for a few thousand rows at once; logistic ones return log-odds of the bits.
+
+    is_threaded: Whether chunks are evaluated in several threads; `_values` must then leave the workers alone.
+    """
 
     chunk_rows: ClassVar[int] = 4096
+    is_threaded: ClassVar[bool] = False
     is_logistic: bool = True
 
     @abstractmethod
@@ -100,14 +104,17 @@ class ChunkedFunction(HashFunction):
 
     def project(self, features: Features, modality: str, workers: Workers) -> Singles:
         projections = np.empty((features.shape[0], self.n_bits), np.float32)
-        for start in range(0, len(projections), self.chunk_rows):
-            rows = slice(start, start + self.chunk_rows)
+
+        def fill(start: int, stop: int) -> bool:
             with np.errstate(over="ignore", invalid="ignore"):
-                values = self._values(features[rows], modality, workers)
-            if not (np.abs(values) <= np.finfo(np.float32).max).all():  # (false for NaN)
-                raise_for_overflow(features, modality)
+                values = self._values(features[start:stop], modality, workers)
             # The expected value of a bit of -1 or +1 is 2 p - 1 = tanh(z / 2), from its log-odds z.
-            projections[rows] = np.tanh(values / 2) if self.is_logistic else values
+            projections[start:stop] = np.tanh(values / 2) if self.is_logistic else values
+            return bool((np.abs(values) <= np.finfo(np.float32).max).all())  # (false for NaN)
+
+        threads = workers if self.is_threaded else Workers(1)
+        if not all(threads.each_block(fill, len(projections), self.chunk_rows)):
+            raise_for_overflow(features, modality)
         return projections
 
 

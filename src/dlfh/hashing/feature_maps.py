@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -23,8 +23,8 @@ from dlfh.hashing.base import FitContext, check_array
 #: to length 1, which suits histograms and counts; "standard" divides every feature by its standard deviation.
 SCALINGS: Final[tuple[Literal["none", "root", "standard"], ...]] = ("none", "root", "standard")
 
-#: Rows whose kernel values are computed at once.
-CHUNK_ROWS = 4096
+#: Rows whose kernel values are kept at once, and whose values are computed at once, in a processor's cache.
+CHUNK_ROWS, _CACHED_ROWS = 4096, 512
 
 #: Maximum size of the dense rows that k-means clusters, in bytes.
 _CLUSTER_BYTES = 256 << 20
@@ -95,29 +95,48 @@ class RBFMap:
     centre: Floats
     bandwidth: float
     scaling: Scaling = UNSCALED
+    _scaled: dict[np.dtype[Any], tuple[Array, Array]] = field(default_factory=dict, init=False, repr=False)
 
     def __call__(self, rows: Features, dtype: npt.DTypeLike = np.float64) -> Array:
         """Return the kernel values of rows, shape (n, n_bases); they may be infinite or NaN."""
+        values = np.empty((rows.shape[0], len(self.bases)), dtype)
         with np.errstate(over="ignore", invalid="ignore"):
-            return self._values(self.scaling(rows), dtype)
+            for start in range(0, len(values), _CACHED_ROWS):
+                part = slice(start, start + _CACHED_ROWS)
+                self._fill(values[part], self.scaling(rows[part] if len(values) > _CACHED_ROWS else rows))
+        return values
 
-    def _values(self, rows: Features, dtype: npt.DTypeLike) -> Array:
-        bases = self.bases.astype(np.float64)
-        if sp.issparse(rows):
-            products = rows.astype(np.float64) @ bases.T - bases @ self.centre
+    def _fill(self, values: Array, rows: Features) -> None:
+        # -|x - z|^2 / b = 2 x'z / b - |x|^2 / b - |z|^2 / b
+        bases, base_norms = self._scaled_bases(values.dtype)
+        if sp.issparse(rows):  # in double precision, because rows are centred after the multiplication
+            wide, _ = self._scaled_bases(np.dtype(np.float64))
             norms = _squared_norms(rows, self.centre)
+            values[:] = rows.astype(np.float64) @ wide - self.centre @ wide - (norms / self.bandwidth)[:, None]
         else:
-            centred = np.subtract(rows, self.centre, dtype=np.float64).astype(dtype)
-            products = centred @ bases.T.astype(dtype)
+            centred = np.subtract(rows, self.centre, dtype=np.float64)
             norms = np.einsum("nd,nd->n", centred, centred)
-        distances = norms[:, None] + np.einsum("kd,kd->k", bases, bases).astype(products.dtype) - 2 * products
-        np.maximum(distances, 0, out=distances)
-        distances *= np.float64(-1 / self.bandwidth)  # multiplied in double precision
-        return np.exp(distances, out=distances).astype(dtype, copy=False)
+            np.matmul(centred.astype(values.dtype, copy=False), bases, out=values)
+            values -= (norms / self.bandwidth).astype(values.dtype)[:, None]
+        values -= base_norms
+        np.minimum(values, 0, out=values)
+        np.exp(values, out=values)
+
+    def _scaled_bases(self, dtype: np.dtype[Any]) -> tuple[Array, Array]:
+        """Return 2 z / b, shape (n_features, n_bases), and |z|^2 / b."""
+        if dtype not in self._scaled:
+            bases = self.bases.astype(np.float64)
+            norms = np.einsum("kd,kd->k", bases, bases) / self.bandwidth
+            bases *= 2 / self.bandwidth
+            self._scaled[dtype] = bases.T.astype(dtype, order="C"), norms.astype(dtype)
+        return self._scaled[dtype]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RBFMap, (self.bases, self.centre, self.bandwidth, self.scaling)  # workers scale the bases themselves
 
     def between_bases(self) -> Floats:
         """Return K0, the kernel values of the bases at each other."""
-        return self._values(self.bases.astype(np.float64) + self.centre, np.float64)
+        return replace(self, scaling=UNSCALED)(self.bases.astype(np.float64) + self.centre)
 
     def to_arrays(self) -> dict[str, Array]:
         arrays: dict[str, Array] = {"bases": self.bases, "centre": self.centre}
@@ -167,9 +186,7 @@ class _Spread:
     @classmethod
     def of(cls, rows: Features) -> _Spread:
         mean = column_means(rows)
-        chunks = range(0, rows.shape[0], CHUNK_ROWS)
-        squares = sum((float(_squared_norms(rows[start : start + CHUNK_ROWS], mean).sum()) for start in chunks), 0.0)
-        return cls(rows.shape[0], mean, squares)
+        return cls(rows.shape[0], mean, float(_squared_norms(rows, mean).sum()))
 
     def __add__(self, other: _Spread) -> _Spread:
         n = self.n_points + other.n_points
@@ -190,11 +207,8 @@ class _SecondMoments:
     def of(cls, rows: Features) -> _SecondMoments:
         if sp.issparse(rows):
             return cls(rows.shape[0], column_means(rows), column_means(rows.astype(np.float64).power(2)))
-        total = np.zeros(rows.shape[1])
-        for start in range(0, len(rows), CHUNK_ROWS):
-            chunk = rows[start : start + CHUNK_ROWS].astype(np.float64)
-            total += np.einsum("nd,nd->d", chunk, chunk)
-        return cls(len(rows), column_means(rows), total / len(rows))
+        values = rows.astype(np.float64)
+        return cls(len(rows), column_means(rows), np.einsum("nd,nd->d", values, values) / len(rows))
 
     def __add__(self, other: _SecondMoments) -> _SecondMoments:
         n = self.n_points + other.n_points
@@ -243,8 +257,7 @@ class Survey:
         if not kinds and np.isin(numbers, self._numbers).all():
             return
         wanted = functools.reduce(np.union1d, (numbers, self._numbers, self._requested))
-        chunk = None if self.features.whole is not None else CHUNK_ROWS
-        on_block = functools.partial(_look, kinds, wanted, self.modality, self.n_jobs, chunk)
+        on_block = functools.partial(_look, kinds, wanted, self.modality, self.n_jobs)
         found, parts = self.features.map_reduce(on_block, _merge)
         self._spreads |= dict(zip(kinds, found, strict=True))
         self._numbers = wanted
@@ -273,8 +286,7 @@ class Survey:
         self.look(numbers, [scaling])
         scale, spread = self.scaling(scaling), self._spreads[scaling]
         if scaling == "standard":
-            whole = self.features.whole
-            spread = spread.spread(scale) if whole is None else _Spread.of(scale(whole))
+            spread = spread.spread(scale)
         points = scale(self.take(numbers))
         with np.errstate(over="ignore", invalid="ignore"):
             width = 2 * spread.squares / n * bandwidth
@@ -295,9 +307,7 @@ def fit_kernel(features: Features, n_bases: int, seed: int, modality: str) -> RB
 _Look = tuple[list[Any], list[Any]]
 
 
-def _look(
-    kinds: tuple[str, ...], numbers: Integers, modality: str, n_jobs: int, chunk: int | None, start: int, block: Any
-) -> _Look:
+def _look(kinds: tuple[str, ...], numbers: Integers, modality: str, n_jobs: int, start: int, block: Any) -> _Look:
     """Return the statistics of a block by kind of scaling, and the rows of the block among ``numbers``."""
     n = block.shape[0]
     raise_if_not_finite(block, modality, np.arange(start, start + n))
@@ -306,10 +316,10 @@ def _look(
     def statistics(kind: str) -> Any:
         def of_chunk(begin: int, end: int) -> Any:
             with np.errstate(over="ignore", invalid="ignore"):  # kernels check whether results are finite
-                rows = block if end - begin == n else block[begin:end]
+                rows = block[begin:end]
                 return _SecondMoments.of(rows) if kind == "standard" else _Spread.of(Scaling(kind)(rows))
 
-        return functools.reduce(operator.add, workers.map_blocks(of_chunk, n, chunk or n))
+        return functools.reduce(operator.add, workers.map_blocks(of_chunk, n, CHUNK_ROWS))
 
     with Workers(n_jobs) as workers:
         return [statistics(kind) for kind in kinds], [block[numbers[first:last] - start]]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import operator
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
@@ -34,6 +33,7 @@ class KernelHash(ChunkedFunction):
     """``code(x) = sign(k(x, bases) @ weights + offset)``, in double precision."""
 
     kind = "kernel"
+    chunk_rows, is_threaded = 1024, True
 
     def __init__(self, kernel: RBFMap, weights: Floats, offset: Floats, *, is_logistic: bool) -> None:
         self.kernel, self.offset, self.is_logistic = kernel, offset, is_logistic
@@ -217,6 +217,10 @@ class KernelRidge(SummedLearner):
         check_ridge(self.ridge)
         check_positive(self.shrinkage, "shrinkage", allow_zero=True)
 
+    @property
+    def _dtype(self) -> npt.DTypeLike:
+        return np.float32 if self.precision == "single" else np.float64
+
     def fit_blocks(self, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> KernelHash:
         kernel = self.kernel(features, modality, context)
         sums = self.sum_blocks(kernel, features, targets, modality, context)
@@ -237,12 +241,10 @@ class KernelRidge(SummedLearner):
     def sums(
         self, feature_map: RBFMap, features: Features, targets: Targets, modality: str, workers: Workers
     ) -> Moments:
-        dtype = np.float32 if self.precision == "single" else np.float64
-        parts = (
-            Moments.of_rows(feature_map(features[at : at + CHUNK_ROWS], dtype), targets.points(at, at + CHUNK_ROWS))
-            for at in range(0, features.shape[0], CHUNK_ROWS)
-        )
-        found = functools.reduce(operator.add, parts)
+        def part(start: int, stop: int) -> Moments:
+            return Moments.of_rows(feature_map(features[start:stop], self._dtype), targets.points(start, stop))
+
+        found = Moments.total(workers.each_block(part, features.shape[0], CHUNK_ROWS))
         if not np.isfinite(found.gram).all():
             raise_for_overflow(features, modality)
         return found

@@ -102,13 +102,18 @@ class LinearHash(HashFunction):
 
     def encode(self, features: Features, modality: str, workers: Workers) -> Codes:
         codes = np.empty((features.shape[0], n_bytes(self.n_bits)), np.uint8)
-        for start, stop, _, packed in self._values(features, modality, workers):
+        for start, stop, _, packed in self._values(features, modality, workers, keep=False):
             codes[start:stop] = packed
         return codes
 
-    def _values(self, features: Features, modality: str, workers: Workers) -> Iterator[tuple[int, int, Array, Codes]]:
-        """Yield bounds, ``x @ weights + offset`` and codes of chunks of rows, with signs unaffected by rounding."""
-        compute = self._sparse_kernel if sp.issparse(features) else self._dense_kernel
+    def _values(
+        self, features: Features, modality: str, workers: Workers, *, keep: bool = True
+    ) -> Iterator[tuple[int, int, Array, Codes]]:
+        """Yield bounds, ``x @ weights + offset`` and codes of chunks of rows, with signs unaffected by rounding.
+
+        keep: Whether the values are used; those of sparse rows are otherwise not stored.
+        """
+        compute = functools.partial(self._sparse_kernel, keep) if sp.issparse(features) else self._dense_kernel
         for start, stop in row_chunks(features, self.n_bits, _ENCODE_BYTES):
             whole = stop - start == features.shape[0]  # slicing a sparse matrix takes longer than encoding a point
             codes = np.empty((stop - start, n_bytes(self.n_bits)), np.uint8)
@@ -131,9 +136,9 @@ class LinearHash(HashFunction):
         arguments = (rows, self.weights, self.offset, terms, scalar, values, codes)
         return values, functools.partial(_kernels.finish_products, *arguments), self.n_features + 4 * self.n_bits
 
-    def _sparse_kernel(self, features: Features, codes: Codes) -> _Kernel:
+    def _sparse_kernel(self, keep: bool, features: Features, codes: Codes) -> _Kernel:
         n_rows, starts = features.shape[0], features.indptr
-        values = np.empty((n_rows, self.n_bits), np.float32)
+        values = np.empty((n_rows if keep else 0, self.n_bits), np.float32)
         terms = self._bit_terms(8 * float(np.finfo(np.float32).eps), np.float32)
         arguments = (starts, features.indices, features.data, self.weights, self.offset, terms, values, codes)
         row_cost = self.n_bits * (2 + (starts[-1] - starts[0]) / max(n_rows, 1))
