@@ -14,8 +14,7 @@ import numpy as np
 
 logger = logging.getLogger("dlfh")
 
-#: Seconds of compilation after which a message is logged.
-ANNOUNCE_AFTER = 1.0
+ANNOUNCE_AFTER = 1.0  #: Seconds of compilation after which a message is logged.
 
 _announced = threading.Event()
 _seconds_spent = 0.0

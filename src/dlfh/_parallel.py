@@ -23,8 +23,7 @@ _thread = threading.local()
 
 _MAX_THREADS = 1024
 
-#: Minimum work per block, in steps of at most one nanosecond; less is not worth a thread.
-_MIN_BLOCK_COST = 1e6
+_MIN_BLOCK_COST = 1e6  #: Minimum work per block, in steps of at most one nanosecond; less is not worth a thread.
 
 
 def available_cores() -> int:

@@ -7,8 +7,7 @@ from typing import Any, ClassVar, Self
 
 from dlfh.errors import InputError
 
-#: Maximum length of a parameter value in a repr.
-_MAX_REPR = 200
+_MAX_REPR = 200  #: Maximum length of a parameter value in a repr.
 
 
 class Parameterized:

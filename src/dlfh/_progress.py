@@ -12,8 +12,7 @@ from dlfh._terminal import plain
 
 Item = TypeVar("Item")
 
-#: Seconds between two lines in a log file.
-_LINE_INTERVAL = 10.0
+_LINE_INTERVAL = 10.0  #: Seconds between two lines in a log file.
 
 
 class Advance(Protocol):

@@ -14,8 +14,7 @@ from dlfh._arrays import Floats, Integers
 
 C = TypeVar("C")
 
-#: Successive halving keeps one candidate in ``HALVING_FACTOR`` and multiplies the budget by it.
-HALVING_FACTOR = 3
+HALVING_FACTOR = 3  #: Successive halving keeps one candidate in ``HALVING_FACTOR`` and multiplies the budget by it.
 
 
 @dataclass(frozen=True, eq=False)

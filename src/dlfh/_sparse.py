@@ -20,8 +20,7 @@ _MAX_EMPTY_SIDE = 10_000_000
 
 Shape = tuple[int, int]
 
-#: SciPy's names of the parts of each layout.
-_COMPRESSED = ("data", "indices", "indptr")
+_COMPRESSED = ("data", "indices", "indptr")  #: SciPy's names of the parts of each layout.
 _PARTS = {
     "csr": _COMPRESSED,
     "csc": _COMPRESSED,

@@ -52,10 +52,8 @@ class Blocks(ABC):
     is_sparse: bool
     starts: Integers
     name: str
-    #: Whether functions of blocks run in this process, so that their results are in its memory.
-    is_local = True
-    #: Whether the matrix can be split at any row.
-    is_splittable = False
+    is_local = True  #: Whether functions of blocks run in this process, so that their results are in its memory.
+    is_splittable = False  #: Whether the matrix can be split at any row.
 
     @abstractmethod
     def _read(self, number: int) -> Any:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from dlfh.errors import InputError
 
-#: Prefix of the names of generated data sets.
-GENERATED = "generated:"
+GENERATED = "generated:"  #: Prefix of the names of generated data sets.
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,7 @@ _Path = str | os.PathLike[str]
 #: Matrices with a smaller share of non-zero entries are stored as sparse, which saves memory and time.
 _SPARSE_BELOW = 0.1
 
-#: Share of points drawn as queries from a user's file that is not split.
-_QUERY_SHARE = 0.1
+_QUERY_SHARE = 0.1  #: Share of points drawn as queries from a user's file that is not split.
 
 
 class LoadedFile(NamedTuple):

@@ -32,8 +32,7 @@ _DECODED_SIZE = 512
 
 _FORMATS = ("AVIF", "BMP", "DIB", "GIF", "HEIF", "ICO", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TGA", "TIFF", "WEBP")
 
-#: Brands of HEIC files, as declared in their first box.
-_HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"mif1", b"msf1")
+_HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"mif1", b"msf1")  #: Brands of HEIC files, as declared in their first box.
 
 
 def read_image(source: Any, *, name: str | None = None) -> Pixels:
@@ -223,8 +222,7 @@ class BlockFeaturizer(Featurizer):
     """
 
     n_jobs: int | None = 1
-    #: Items per thread and step: enough for vectorised code, few enough for the processor's cache.
-    batch_size: int = 8
+    batch_size: int = 8  #: Items per thread and step: enough for vectorised code, few enough for the processor's cache.
 
     @abstractmethod
     def _width(self) -> int:

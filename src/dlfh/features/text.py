@@ -44,11 +44,8 @@ _MARKS = (*range(0x300, 0x1EA00), *range(0xE0100, 0xE01F0))
 _FIRST_MARK = chr(_MARKS[0])
 _PLAIN_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
-#: Maximum length of n-grams.
-_MAX_NGRAM = 1000
-
-#: Prefix of character n-grams, which no word contains.
-_CHAR_PREFIX = "#"
+_MAX_NGRAM = 1000  #: Maximum length of n-grams.
+_CHAR_PREFIX = "#"  #: Prefix of character n-grams, which no word contains.
 
 #: English stop words: the list of the Glasgow Information Retrieval Group, as in scikit-learn.
 _WORDS = """

@@ -45,8 +45,7 @@ from dlfh.methods.parameter_types import check_types
 if TYPE_CHECKING:
     from dlfh.methods.method import MethodInfo
 
-#: Maximum code length; longer codes are untested.
-MAX_BITS = 512
+MAX_BITS = 512  #: Maximum code length; longer codes are untested.
 
 
 class CrossModalHasher(Registered, Parameterized, ABC):
@@ -70,8 +69,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
     """
 
     _registry: ClassVar[Registry[CrossModalHasher]] = Registry("method", "dlfh.methods")
-    #: Description of the method.
-    info: ClassVar[MethodInfo]
+    info: ClassVar[MethodInfo]  #: Description of the method.
 
     n_bits: int
     random_state: Any
@@ -89,8 +87,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
     #: Function that calibrates the label probabilities; None if there are none, or if they are calibrated.
     _pending_labels: PendingLabels | None = None
 
-    #: Names of further fitted arrays to save.
-    _saved_arrays: ClassVar[tuple[str, ...]] = ()
+    _saved_arrays: ClassVar[tuple[str, ...]] = ()  #: Names of further fitted arrays to save.
 
     @cached_property
     def label_model_(self) -> LabelModel | None:

@@ -14,8 +14,7 @@ from dlfh.blocks.base import ArrayBlocks, Blocks
 from dlfh.blocks.opening import as_blocks
 from dlfh.errors import InputError
 
-#: Maximum number of label sets gathered from a cluster into this process: about ten megabytes.
-MAX_SETS_HERE = 1 << 17
+MAX_SETS_HERE = 1 << 17  #: Maximum number of label sets gathered from a cluster into this process: about ten megabytes.
 
 
 class BlockLabels:

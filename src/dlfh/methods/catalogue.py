@@ -50,8 +50,7 @@ def _imported(name: str) -> type[CrossModalHasher]:
 #: Method classes by name; looking one up imports its module. Iterating skips classes named as "module:Class".
 METHODS: Mapping[str, type[CrossModalHasher]] = _Methods()
 
-#: Methods published in the paper of another method.
-_IN_PAPER_OF = {"KDLFH": "DLFH"}
+_IN_PAPER_OF = {"KDLFH": "DLFH"}  #: Methods published in the paper of another method.
 
 
 def citations(methods: Iterable[str] | None = None) -> str:

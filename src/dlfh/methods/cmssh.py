@@ -178,8 +178,7 @@ class _Learner:
         return offsets[0], offsets[1]
 
 
-#: An increase of r within rounding error.
-_NO_GAIN = 1e-12
+_NO_GAIN = 1e-12  #: An increase of r within rounding error.
 
 
 def best_cut(values: Floats, gains: Floats) -> tuple[float, float]:

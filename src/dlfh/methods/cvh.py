@@ -88,8 +88,7 @@ class CVH(Method):
         self._hash_linearly(features, views, [scale * W for W in weights], ridges=[white.ridge for white in whitening])
 
 
-#: The matrix over all features, as one tile per pair of views.
-Tiles = list[list[Floats]]
+Tiles = list[list[Floats]]  #: The matrix over all features, as one tile per pair of views.
 
 
 def _pair_tiles(views: list[CentredBlocks], whitening: list[Whitening]) -> Tiles:

@@ -25,8 +25,7 @@ Signs = npt.NDArray[np.int8]
 #: The authors' scale by code length, interpolated along the logarithm of the length.
 _SCALES = {8: 0.45, 16: 0.35, 32: 0.25, 64: 0.15, 128: 0.10}
 
-#: Rows that a thread updates at a time.
-_ROWS = 1024
+_ROWS = 1024  #: Rows that a thread updates at a time.
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

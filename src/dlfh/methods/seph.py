@@ -25,11 +25,8 @@ from dlfh.hashing.base import FitContext
 from dlfh.methods.method import Method, MethodInfo
 from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, PositiveInt
 
-#: Maximum bytes of the two matrices that compare a block of rows with all rows.
-_BLOCK_BYTES = 256 << 20
-
-#: Rows per task; fixed, so that sums do not depend on the number of threads.
-_ROWS = 64
+_BLOCK_BYTES = 256 << 20  #: Maximum bytes of the two matrices that compare a block of rows with all rows.
+_ROWS = 64  #: Rows per task; fixed, so that sums do not depend on the number of threads.
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
