@@ -1,7 +1,5 @@
 """Model selection: held-out scores of candidates, and rules to choose among them."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence

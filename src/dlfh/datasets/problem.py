@@ -1,7 +1,5 @@
 """Problems found in input, and reserved modality names; separate from `items`, which searches do not import."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from dlfh.errors import InputError

@@ -1,7 +1,5 @@
 """Tables of items, from files or in memory; malformed rows are skipped and reported."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import io

@@ -1,7 +1,5 @@
 """Reading images as RGB, and the base classes of image featurisers."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

@@ -1,7 +1,5 @@
 """CCA-ITQ: canonical correlation analysis, then iterative quantization."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar

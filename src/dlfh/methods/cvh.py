@@ -1,7 +1,5 @@
 """CVH: cross-view hashing."""
 
-from __future__ import annotations
-
 import functools
 import operator
 from dataclasses import dataclass, field

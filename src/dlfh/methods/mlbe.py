@@ -1,7 +1,5 @@
 """MLBE: multimodal latent binary embedding."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

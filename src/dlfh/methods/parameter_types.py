@@ -1,7 +1,5 @@
 """Types of method parameters, whose ranges are checked when a model is fitted."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """SCRATCH: scalable discrete matrix factorization hashing."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """SePH: semantics-preserving hashing."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from typing import Any, Literal
