@@ -11,9 +11,7 @@ import numba.core.event
 import numpy as np
 
 logger = logging.getLogger("dlfh")
-
 ANNOUNCE_AFTER = 1.0  #: Seconds of compilation after which a message is logged.
-
 _announced = threading.Event()
 _seconds_spent = 0.0
 

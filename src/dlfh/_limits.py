@@ -20,7 +20,6 @@ from dlfh.errors import InputError, prefixed
 
 MAX_DEPTH = 64  #: Maximum nesting depth.
 _MEMORY_PER_BYTE = 10  #: Memory that a file may take, as a multiple of its size, if that is more than DLFH_MAX_BYTES.
-
 #: Default limits by environment variable.
 _LIMITS = {
     "DLFH_MAX_BYTES": 1 << 30,  # memory taken by the content of a file

@@ -16,11 +16,8 @@ from dlfh._validation import is_integer, shown
 from dlfh.errors import InputError
 
 Result = TypeVar("Result")
-
 _thread = threading.local()
-
 _MAX_THREADS = 1024
-
 _MIN_BLOCK_COST = 1e6  #: Minimum work per block, in steps of at most one nanosecond; less is not worth a thread.
 
 

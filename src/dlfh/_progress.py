@@ -9,7 +9,6 @@ from typing import Any, Protocol, TypeVar
 from dlfh._terminal import plain
 
 Item = TypeVar("Item")
-
 _LINE_INTERVAL = 10.0  #: Seconds between two lines in a log file.
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from dlfh._arrays import Floats, Integers
 
 C = TypeVar("C")
-
 HALVING_FACTOR = 3  #: Successive halving keeps one candidate in ``HALVING_FACTOR`` and multiplies the budget by it.
 
 

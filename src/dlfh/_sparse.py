@@ -15,9 +15,7 @@ from dlfh.errors import InputError
 
 #: Maximum number of rows or columns of an empty matrix: a file can declare any number, and they take memory.
 _MAX_EMPTY_SIDE = 10_000_000
-
 Shape = tuple[int, int]
-
 _COMPRESSED = ("data", "indices", "indptr")  #: SciPy's names of the parts of each layout.
 _PARTS = {
     "csr": _COMPRESSED,

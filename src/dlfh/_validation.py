@@ -13,7 +13,6 @@ from dlfh.errors import InputError
 
 #: A dense two-dimensional ndarray, or a csr_array with sorted, unique column indices. (SciPy has no types for it.)
 Features: TypeAlias = Any
-
 _KINDS = {"U": "strings", "S": "strings", "c": "complex numbers", "O": "Python objects"}
 
 

@@ -17,10 +17,8 @@ from dlfh._arrays import Array, Integers
 from dlfh.errors import InputError
 
 Result = TypeVar("Result")
-
 #: Default block size in bytes: large enough for sequential reads, small enough to hold three blocks in memory.
 _BLOCK_BYTES = 64 << 20
-
 #: Maximum number of rows in a block: label sets and other results per row can be wider than the row itself.
 _BLOCK_ROWS = 1 << 17
 

@@ -25,7 +25,6 @@ from dlfh.datasets.matlab import is_matlab73, read_matlab, write_matlab
 from dlfh.errors import InputError, prefixed
 
 Arrays: TypeAlias = dict[str, Any]  #: Arrays by name: ndarrays, and csr_arrays where the file stores sparse matrices.
-
 _ONLY = "array"  # name of the only array in a file that stores no names
 _PARTS = ("data", "indices", "indptr", "shape")  # suffixes of the names of the arrays that store a sparse matrix
 

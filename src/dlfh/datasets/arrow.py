@@ -28,7 +28,6 @@ from dlfh._sparse import rows_from_parts
 from dlfh.errors import InputError
 
 ARROW_SUFFIXES = (".arrow", ".arrows", ".feather")  #: Feather version 2 is the same format.
-
 _FILE_MAGIC, _FEATHER_1 = b"ARROW1\0\0", b"FEA1"
 _DICTIONARY, _RECORDS = 2, 3  #: Types of messages that have a body.
 _VALUE_BYTES = 32  #: Approximate memory of a Python value in bytes.

@@ -22,7 +22,6 @@ from dlfh.errors import InputError
 
 _REFERENCE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 _LAST_ROW, _LAST_COLUMN = 1 << 20, 1 << 14
-
 #: Approximate memory in bytes of a cell in calamine's grid, and of a cell and a row in Python.
 _GRID_CELL_BYTES, _CELL_BYTES, _ROW_BYTES = 32, 120, 400
 

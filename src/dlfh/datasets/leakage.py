@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from dlfh._arrays import Integers
 
 _Words = npt.NDArray[np.uint64]
-
 _BLOCK = 4096
 
 

@@ -24,10 +24,8 @@ from dlfh.errors import DataWarning, InputError, prefixed
 
 OnLeak = Literal["warn", "error", "drop"]
 _Path = str | os.PathLike[str]
-
 #: Matrices with a smaller share of non-zero entries are stored as sparse, which saves memory and time.
 _SPARSE_BELOW = 0.1
-
 _QUERY_SHARE = 0.1  #: Share of points drawn as queries from a user's file that is not split.
 
 

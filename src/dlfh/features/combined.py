@@ -18,7 +18,6 @@ from dlfh.features.gist import Gist
 from dlfh.features.images import ImageFeaturizer, Pixels, square
 
 _SIZE, _N_CELLS, _N_DIRECTIONS = 64, 8, 8
-
 #: Maximum share of a direction in its neighbourhood, and the contrast below which edges are attenuated.
 _MAX_SHARE, _MIN_CONTRAST = 0.2, 0.8
 

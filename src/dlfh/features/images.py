@@ -24,12 +24,9 @@ from dlfh.features.base import Arrays, Featurizer, PartialFeatures, new_hash, re
 from dlfh.features.cache import with_cache
 
 Pixels = npt.NDArray[np.uint8]
-
 #: JPEG images are decoded at the smallest scale with at least this side, which is several times as fast.
 _DECODED_SIZE = 512
-
 _FORMATS = ("AVIF", "BMP", "DIB", "GIF", "HEIF", "ICO", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TGA", "TIFF", "WEBP")
-
 _HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"mif1", b"msf1")  #: Brands of HEIC files, as declared in their first box.
 
 

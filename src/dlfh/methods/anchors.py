@@ -11,7 +11,6 @@ from dlfh.hashing.feature_maps import RBFMap, fit_kernel
 from dlfh.hashing.kernel import KernelHash
 
 _ROWS = 4096  #: Points per block.
-
 #: Maximum bytes of kernel values kept in memory per modality; further values are computed again in each pass.
 _MEMORY = 2 << 30
 

@@ -47,7 +47,6 @@ def _imported(name: str) -> type[CrossModalHasher]:
 
 #: Method classes by name; looking one up imports its module. Iterating skips classes named as "module:Class".
 METHODS: Mapping[str, type[CrossModalHasher]] = _Methods()
-
 _IN_PAPER_OF = {"KDLFH": "DLFH"}  #: Methods published in the paper of another method.
 
 

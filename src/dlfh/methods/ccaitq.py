@@ -16,7 +16,6 @@ from dlfh.methods.method import Method, MethodInfo
 from dlfh.methods.parameter_types import NonNegative, NonNegativeInt
 
 View = TypeVar("View", Centred, CentredBlocks)  #: Centred features, in memory or in blocks.
-
 #: Maximum bytes of embedded points per modality that this process keeps; otherwise they are recomputed in each step.
 _MAX_KEPT = 256 << 20
 

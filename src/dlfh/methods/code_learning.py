@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 FULL_SOLVER_ROWS = 2048  #: Maximum number of rows for which ``solver="auto"`` is the full solver.
 MAX_PAIR_WEIGHT = 1000  #: Maximum pair weight, so that weighted sums fit into 64-bit integers.
-
 #: Targets of the hash functions, by modality; packed codes of the points, by modality; the factorization; and label-set
 #: codes, or None if there are too many to keep.
 LearnedPoints = tuple[

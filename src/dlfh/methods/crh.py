@@ -247,7 +247,6 @@ def _minimise(surrogate: Surrogate, start: Floats) -> Floats:
 
 #: Candidate lengths of a starting point; length 1 gives projections a variance of about 1.
 _LENGTHS = tuple(2.0**-exponent for exponent in range(12))
-
 #: Weights of both modalities, and the objective at the start and after each round.
 _Bit = tuple[tuple[Floats, Floats], Floats]
 

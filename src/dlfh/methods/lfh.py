@@ -172,7 +172,6 @@ class LFH(Method):
 
 _BLOCK = 256  #: Number of points whose similarities to all points are in memory at a time.
 _ROWS = 8192  #: Points per block of products.
-
 #: Maximum numbers of rows and columns of the pairs from which the stochastic solver estimates L.
 _MONITORED_ROWS, _MONITORED_COLUMNS = 64, 16384
 
