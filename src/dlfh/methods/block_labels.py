@@ -57,8 +57,8 @@ class BlockLabels:
         if self.labels is None:
             assert self.sets is not None
             return ArrayBlocks(self.sets.unit_rows_of_points(), features.starts, "labels")
-        labels, names = self.aligned_with(features), None if self.sets is None else self.sets.names
-        n_labels = labels.shape[1] if self.sets is None else self.sets.n_labels
+        labels = self.aligned_with(features)
+        names, n_labels = (None, labels.shape[1]) if self.sets is None else (self.sets.names, self.sets.n_labels)
         return labels.map(functools.partial(_unit_rows, names), n_labels, np.float64)
 
 
