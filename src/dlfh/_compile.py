@@ -1,7 +1,5 @@
 """Compile kernels on first use, cache them on disk, and log a message when compilation takes long."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
@@ -13,10 +11,7 @@ import numba.core.event
 import numpy as np
 
 logger = logging.getLogger("dlfh")
-
-#: Seconds of compilation after which a message is logged.
-ANNOUNCE_AFTER = 1.0
-
+ANNOUNCE_AFTER = 1.0  #: Seconds of compilation after which a message is logged.
 _announced = threading.Event()
 _seconds_spent = 0.0
 

@@ -18,12 +18,8 @@ import numpy as np
 from dlfh._arrays import Array
 from dlfh.errors import InputError, prefixed
 
-#: Maximum nesting depth.
-MAX_DEPTH = 64
-
-#: Memory that a file may take, as a multiple of its size, if that is more than DLFH_MAX_BYTES.
-_MEMORY_PER_BYTE = 10
-
+MAX_DEPTH = 64  #: Maximum nesting depth.
+_MEMORY_PER_BYTE = 10  #: Memory that a file may take, as a multiple of its size, if that is more than DLFH_MAX_BYTES.
 #: Default limits by environment variable.
 _LIMITS = {
     "DLFH_MAX_BYTES": 1 << 30,  # memory taken by the content of a file

@@ -4,8 +4,6 @@ Kernels and BLAS never run at the same time, so their thread counts do not multi
 several Python threads may call the library concurrently, and a forked child inherits no pool.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import threading
@@ -19,13 +17,9 @@ from dlfh._validation import is_integer, shown
 from dlfh.errors import InputError
 
 Result = TypeVar("Result")
-
 _thread = threading.local()
-
 _MAX_THREADS = 1024
-
-#: Minimum work per block, in steps of at most one nanosecond; less is not worth a thread.
-_MIN_BLOCK_COST = 1e6
+_MIN_BLOCK_COST = 1e6  #: Minimum work per block, in steps of at most one nanosecond; less is not worth a thread.
 
 
 def available_cores() -> int:

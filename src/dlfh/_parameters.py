@@ -1,14 +1,11 @@
 """Parameters in the style of scikit-learn, without importing scikit-learn."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any, ClassVar, Self
 
 from dlfh.errors import InputError
 
-#: Maximum length of a parameter value in a repr.
-_MAX_REPR = 200
+_MAX_REPR = 200  #: Maximum length of a parameter value in a repr.
 
 
 class Parameterized:

@@ -1,7 +1,5 @@
 """Progress as bars in a terminal and as lines in a log file; no cost when it is off."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Collection, Iterator
@@ -11,9 +9,7 @@ from typing import Any, Protocol, TypeVar
 from dlfh._terminal import plain
 
 Item = TypeVar("Item")
-
-#: Seconds between two lines in a log file.
-_LINE_INTERVAL = 10.0
+_LINE_INTERVAL = 10.0  #: Seconds between two lines in a log file.
 
 
 class Advance(Protocol):

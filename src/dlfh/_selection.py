@@ -1,7 +1,5 @@
 """Model selection: held-out scores of candidates, and rules to choose among them."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,9 +12,7 @@ from dlfh._arrays import Floats, Integers
 from dlfh._parallel import Workers
 
 C = TypeVar("C")
-
-#: Successive halving keeps one candidate in ``HALVING_FACTOR`` and multiplies the budget by it.
-HALVING_FACTOR = 3
+HALVING_FACTOR = 3  #: Successive halving keeps one candidate in ``HALVING_FACTOR`` and multiplies the budget by it.
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,8 +4,6 @@ An index outside the matrix crashes the process, and SciPy's own check is incomp
 pointer is 0, and does not check block matrices. This module therefore checks all parts first, with NumPy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,11 +15,8 @@ from dlfh.errors import InputError
 
 #: Maximum number of rows or columns of an empty matrix: a file can declare any number, and they take memory.
 _MAX_EMPTY_SIDE = 10_000_000
-
 Shape = tuple[int, int]
-
-#: SciPy's names of the parts of each layout.
-_COMPRESSED = ("data", "indices", "indptr")
+_COMPRESSED = ("data", "indices", "indptr")  #: SciPy's names of the parts of each layout.
 _PARTS = {
     "csr": _COMPRESSED,
     "csc": _COMPRESSED,

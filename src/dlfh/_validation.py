@@ -1,7 +1,5 @@
 """Validate arguments and raise an InputError that names the one at fault."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, NoReturn, TypeAlias
@@ -15,7 +13,6 @@ from dlfh.errors import InputError
 
 #: A dense two-dimensional ndarray, or a csr_array with sorted, unique column indices. (SciPy has no types for it.)
 Features: TypeAlias = Any
-
 _KINDS = {"U": "strings", "S": "strings", "c": "complex numbers", "O": "Python objects"}
 
 

@@ -1,7 +1,5 @@
 """Exceptions and warnings of the library."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -23,14 +23,10 @@ from dlfh._parallel import Workers
 from dlfh.codes import n_bytes, pad_to_words, random_codes
 from dlfh.errors import InputError
 
-#: Maximum number of rounds of exact steps, which converge in far fewer.
-_MAX_ROUNDS = 100
-
+_MAX_ROUNDS = 100  #: Maximum number of rounds of exact steps, which converge in far fewer.
 #: Rounds with sampled columns, which never converge exactly; more rounds gain nothing (docs/defaults.md).
 _SAMPLED_ROUNDS = 10
-
-#: Number of new label sets that are compared with all known sets at a time.
-_NEW_AT_ONCE = 256
+_NEW_AT_ONCE = 256  #: Number of new label sets that are compared with all known sets at a time.
 
 
 @dataclass(frozen=True)

@@ -37,17 +37,10 @@ from dlfh._parallel import Workers
 from dlfh.blocks.base import BlockValues
 from dlfh.codes import n_bytes, pad_to_words, random_codes
 
-#: Approximate number of label sets in a part.
-_PART_SETS = 1 << 16
-
-#: Minimum number of parts, to occupy all workers, unless there are fewer blocks.
-_MIN_PARTS = 8
-
-#: Label sets sampled from each block to find the bounds of the parts.
-_SETS_FOR_BOUNDS = 64
-
-#: Number of random codes drawn at a time.
-_DRAWN_ROWS = 1 << 20
+_PART_SETS = 1 << 16  #: Approximate number of label sets in a part.
+_MIN_PARTS = 8  #: Minimum number of parts, to occupy all workers, unless there are fewer blocks.
+_SETS_FOR_BOUNDS = 64  #: Label sets sampled from each block to find the bounds of the parts.
+_DRAWN_ROWS = 1 << 20  #: Number of random codes drawn at a time.
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,7 @@ if TYPE_CHECKING:
 
 #: Label sets compared with all others to estimate the share of similar pairs; with fewer sets it is exact.
 _SETS_FOR_SHARE = 4096
-
-#: Range of bits to which an update is restricted.
-Bits = tuple[int, int] | None
-
+Bits = tuple[int, int] | None  #: Range of bits to which an update is restricted.
 #: Weight of a pair of points, by their two modalities (modalities, modalities); None for weights of 1.
 PairWeights = Integers | None
 

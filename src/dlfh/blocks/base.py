@@ -17,10 +17,8 @@ from dlfh._arrays import Array, Integers
 from dlfh.errors import InputError
 
 Result = TypeVar("Result")
-
 #: Default block size in bytes: large enough for sequential reads, small enough to hold three blocks in memory.
 _BLOCK_BYTES = 64 << 20
-
 #: Maximum number of rows in a block: label sets and other results per row can be wider than the row itself.
 _BLOCK_ROWS = 1 << 17
 
@@ -52,10 +50,8 @@ class Blocks(ABC):
     is_sparse: bool
     starts: Integers
     name: str
-    #: Whether functions of blocks run in this process, so that their results are in its memory.
-    is_local = True
-    #: Whether the matrix can be split at any row.
-    is_splittable = False
+    is_local = True  #: Whether functions of blocks run in this process, so that their results are in its memory.
+    is_splittable = False  #: Whether the matrix can be split at any row.
 
     @abstractmethod
     def _read(self, number: int) -> Any:

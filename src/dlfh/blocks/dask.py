@@ -22,14 +22,9 @@ from dlfh._imports import require
 from dlfh.blocks.base import ArrayBlocks, Blocks, BlockValues, Result, ValueBlocks
 from dlfh.errors import DLFHError, InputError
 
-#: The address that starts a cluster of processes on this machine.
-LOCAL = "local"
-
-#: Timeout for connecting to a cluster, in seconds.
-_TIMEOUT = 20
-
-#: Maximum number of results that one task merges.
-_FAN_IN = 8
+LOCAL = "local"  #: The address that starts a cluster of processes on this machine.
+_TIMEOUT = 20  #: Timeout for connecting to a cluster, in seconds.
+_FAN_IN = 8  #: Maximum number of results that one task merges.
 
 
 def is_dask(value: Any) -> bool:

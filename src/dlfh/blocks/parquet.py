@@ -1,7 +1,5 @@
 """Parquet files in blocks: a column of vectors, several numeric columns, or a sparse matrix."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,8 +15,7 @@ from dlfh._sparse import rows_from_parts
 from dlfh.blocks.base import Blocks, block_starts
 from dlfh.errors import InputError
 
-#: Buffer size for reading a row group in parts.
-_BUFFER_BYTES = 1 << 20
+_BUFFER_BYTES = 1 << 20  #: Buffer size for reading a row group in parts.
 
 
 class ParquetBlocks(Blocks):

@@ -3,8 +3,6 @@
 Files are untrusted: nothing is ever unpickled, and a damaged file raises an InputError that names it.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import os
@@ -26,9 +24,7 @@ from dlfh.datasets.image_files import IMAGE_SUFFIXES
 from dlfh.datasets.matlab import is_matlab73, read_matlab, write_matlab
 from dlfh.errors import InputError, prefixed
 
-#: Arrays by name: ndarrays, and csr_arrays where the file stores sparse matrices.
-Arrays: TypeAlias = dict[str, Any]
-
+Arrays: TypeAlias = dict[str, Any]  #: Arrays by name: ndarrays, and csr_arrays where the file stores sparse matrices.
 _ONLY = "array"  # name of the only array in a file that stores no names
 _PARTS = ("data", "indices", "indptr", "shape")  # suffixes of the names of the arrays that store a sparse matrix
 

@@ -27,19 +27,12 @@ from dlfh._limits import Budget
 from dlfh._sparse import rows_from_parts
 from dlfh.errors import InputError
 
-#: Feather version 2 is the same format.
-ARROW_SUFFIXES = (".arrow", ".arrows", ".feather")
-
+ARROW_SUFFIXES = (".arrow", ".arrows", ".feather")  #: Feather version 2 is the same format.
 _FILE_MAGIC, _FEATHER_1 = b"ARROW1\0\0", b"FEA1"
-#: Types of messages that have a body.
-_DICTIONARY, _RECORDS = 2, 3
-#: Approximate memory of a Python value in bytes.
-_VALUE_BYTES = 32
-
-#: Key of the library's metadata in a Parquet file.
-_METADATA = b"dlfh"
-#: Rows read before the budget is checked again.
-_BATCH_ROWS = 16384
+_DICTIONARY, _RECORDS = 2, 3  #: Types of messages that have a body.
+_VALUE_BYTES = 32  #: Approximate memory of a Python value in bytes.
+_METADATA = b"dlfh"  #: Key of the library's metadata in a Parquet file.
+_BATCH_ROWS = 16384  #: Rows read before the budget is checked again.
 
 
 def _pyarrow(module: str = "pyarrow") -> Any:

@@ -1,15 +1,12 @@
 """Statistics of the published data sets, used to check files and to generate data of the same shape."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dlfh.errors import InputError
 
-#: Prefix of the names of generated data sets.
-GENERATED = "generated:"
+GENERATED = "generated:"  #: Prefix of the names of generated data sets.
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,6 @@ so a file of a kilobyte could exhaust the memory and end the process. This modul
 limit, and `_Part` computes the memory that each part would take, before calamine reads the workbook.
 """
 
-from __future__ import annotations
-
 import io
 import itertools
 import re
@@ -24,7 +22,6 @@ from dlfh.errors import InputError
 
 _REFERENCE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 _LAST_ROW, _LAST_COLUMN = 1 << 20, 1 << 14
-
 #: Approximate memory in bytes of a cell in calamine's grid, and of a cell and a row in Python.
 _GRID_CELL_BYTES, _CELL_BYTES, _ROW_BYTES = 32, 120, 400
 

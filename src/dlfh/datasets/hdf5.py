@@ -4,8 +4,6 @@ MATLAB stores arrays transposed (it is column-major), text as numbers, cell arra
 groups of CSC arrays, and empty arrays as their shape. An attribute of each object names its MATLAB class.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import struct
@@ -21,13 +19,10 @@ from dlfh._sparse import rows_from_parts
 from dlfh.errors import InputError
 
 _NUMBERS = {"double", "single", "logical", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))}
-
 # Strings read before the budget is checked again: many references may share one string in the file.
 _BLOCK_TEXTS = 256
-
 # Reference to a variable-length string: its length, the address of its heap, and its number there.
 _TEXT_REFERENCE = np.dtype([("length", "<u4"), ("address", "<u8"), ("index", "<u4")])
-
 # Headers of a global heap, and of each object in it: number (0 for free space) and size.
 _HEAP, _TEXT = struct.Struct("<4s4xQ"), struct.Struct("<H6xQ")
 

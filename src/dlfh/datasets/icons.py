@@ -28,7 +28,6 @@ from dlfh.datasets.paired import draw_rows
 from dlfh.errors import InputError
 
 _STYLES = ("solid", "regular", "brands")  # in order of preference
-
 Pixels = npt.NDArray[np.uint8]
 
 

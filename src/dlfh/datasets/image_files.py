@@ -1,7 +1,5 @@
 """Find image files: all in a folder, or the ones named in a table."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import unicodedata
@@ -16,12 +14,10 @@ IMAGE_SUFFIXES = (
     ".avif", ".bmp", ".gif", ".heic", ".heif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp",
 )  # fmt: skip
 _HEIC_SUFFIXES = (".heic", ".heif")
-
 #: Suffixes of unsupported image formats: vector graphics, layered images, raw camera data.
 _OTHER_SUFFIXES = (
     ".arw", ".cr2", ".cr3", ".dng", ".eps", ".jxl", ".nef", ".orf", ".psd", ".raf", ".rw2", ".svg", ".svgz", ".xcf",
 )  # fmt: skip
-
 #: Number of names to try in each folder, and maximum numbers of folders and of entries per folder.
 _N_TRIED, _MAX_FOLDERS, _MAX_ENTRIES = 20, 200, 5_000
 

@@ -1,7 +1,5 @@
 """Labels in table cells: finding the separator, and warning about columns that look wrong."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Sequence
@@ -12,10 +10,8 @@ from dlfh.errors import DataWarning
 
 #: Recognised separators; of equally frequent ones, the first in this list is chosen.
 _SEPARATORS = (";", "|", ",", "\t")
-
 #: Characters that may have been meant as separators, but also occur inside labels.
 _SUSPECTS = ("/", "+", "#", ":", " ", "_")
-
 #: Brackets of lists written by Python, JSON and SQL, and an element of such a list: quoted or bare.
 _BRACKETS = ("[]", "{}", "()")
 _ELEMENT = re.compile(r"""\s*+(?:'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)"|([^,'"\[\](){}]*+))\s*+(?:,|$)""", re.DOTALL)

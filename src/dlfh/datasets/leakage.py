@@ -1,7 +1,5 @@
 """Detect leaks: points of two sets that are identical in every modality."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +10,6 @@ import scipy.sparse as sp
 from dlfh._arrays import Integers
 
 _Words = npt.NDArray[np.uint64]
-
 _BLOCK = 4096
 
 

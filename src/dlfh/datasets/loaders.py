@@ -1,7 +1,5 @@
 """Loading data sets: the published files, generated data, icons, and the user's own files."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable, Mapping
@@ -26,12 +24,9 @@ from dlfh.errors import DataWarning, InputError, prefixed
 
 OnLeak = Literal["warn", "error", "drop"]
 _Path = str | os.PathLike[str]
-
 #: Matrices with a smaller share of non-zero entries are stored as sparse, which saves memory and time.
 _SPARSE_BELOW = 0.1
-
-#: Share of points drawn as queries from a user's file that is not split.
-_QUERY_SHARE = 0.1
+_QUERY_SHARE = 0.1  #: Share of points drawn as queries from a user's file that is not split.
 
 
 class LoadedFile(NamedTuple):

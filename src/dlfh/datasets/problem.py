@@ -1,16 +1,11 @@
 """Problems found in input, and reserved modality names; separate from `items`, which searches do not import."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from dlfh.errors import InputError
 
-#: The modality that `Items.with_label_words` adds.
-LABEL_WORDS = "label"
-
-#: Keys of item metadata besides the names of modalities.
-RESERVED_NAMES = frozenset({"columns", "contents", "labels"})
+LABEL_WORDS = "label"  #: The modality that `Items.with_label_words` adds.
+RESERVED_NAMES = frozenset({"columns", "contents", "labels"})  #: Keys of item metadata besides the names of modalities.
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,6 @@ A defective item (a malformed row, an empty text, a missing image) does not stop
 `Items.problems`, and the item keeps its other modalities.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
@@ -30,7 +28,6 @@ from dlfh.errors import InputError, prefixed
 
 #: Suffixes that distinguish a file of arrays from the name of a column or variable.
 _ARRAY_SUFFIXES = (".h5", ".hdf5", ".mat", ".npy", ".npz", ".safetensors")
-
 #: Cells that become JSON numbers, without losing a digit: "007" and bar codes remain text.
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,11})(\.[0-9]{1,6})?")
 

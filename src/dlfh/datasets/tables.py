@@ -1,7 +1,5 @@
 """Tables of items, from files or in memory; malformed rows are skipped and reported."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import io
@@ -22,13 +20,10 @@ from dlfh.datasets.problem import Problem
 from dlfh.errors import InputError
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".xlsx", *ARROW_SUFFIXES)
-
 #: Delimiters of text files; of the ones that are equally frequent in the header, the first in this list is chosen.
 _DELIMITERS = ",;\t|"
-
 #: Maximum length of a cell; a quote that is never closed turns the rest of a file into one cell.
 _LONGEST_CELL = 1 << 20
-
 #: Approximate memory in bytes of a row, a cell and any other Python object, without the contents.
 _ROW_BYTES, _CELL_BYTES, _OBJECT_BYTES = 400, 60, 64
 

@@ -46,8 +46,7 @@ class Featurizer(Registered, Parameterized, ABC):
     """
 
     _registry: ClassVar[Registry[Featurizer]] = Registry("featuriser")
-    #: Type of the items.
-    takes: Literal["texts", "images", "vectors"]
+    takes: Literal["texts", "images", "vectors"]  #: Type of the items.
 
     verbose: bool
     n_features_: int

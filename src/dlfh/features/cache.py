@@ -31,15 +31,10 @@ from dlfh.features.base import Featurizer, PartialFeatures, new_hash
 _MIN_IMAGES = 8  # smaller batches bypass the cache: query images come one by one and rarely repeat
 _BLOCK = 2048  # images per stored block: an interrupted build resumes after the last block
 _KEYS_AT_ONCE = 500  # keys per database query
-
-#: Parameters that do not affect the features.
-_IRRELEVANT = {"verbose", "n_jobs", "batch_size", "device"}
-
+_IRRELEVANT = {"verbose", "n_jobs", "batch_size", "device"}  #: Parameters that do not affect the features.
 #: Default size limit in bytes, and the share that remains after old entries are evicted.
 _MAX_BYTES, _SHARE_KEPT = 1 << 30, 0.8
-
 _TABLE = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB, sum INTEGER, used REAL)"
-
 _current: ContextVar[FeatureCache | None] = ContextVar("_current", default=None)
 
 

@@ -5,8 +5,6 @@ Each cell is normalised by the contrast of each of its neighbourhoods, and the r
 of Felzenszwalb and others (2010), which is a quarter as long.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,7 +18,6 @@ from dlfh.features.gist import Gist
 from dlfh.features.images import ImageFeaturizer, Pixels, square
 
 _SIZE, _N_CELLS, _N_DIRECTIONS = 64, 8, 8
-
 #: Maximum share of a direction in its neighbourhood, and the contrast below which edges are attenuated.
 _MAX_SHARE, _MIN_CONTRAST = 0.2, 0.8
 

@@ -8,8 +8,6 @@ patch of the spectrum, so only that patch is transformed back, on a coarser grid
 0.3 % on photographs and 1 % on line art.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 
@@ -22,14 +20,11 @@ from dlfh.errors import InputError
 from dlfh.features.images import ImageFeaturizer, Pixels, square
 
 N_SCALES, N_ORIENTATIONS, N_BLOCKS = 4, 8, 4
-
 #: Centre frequencies of the scales, in cycles per pixel.
 FREQUENCIES = tuple(0.3 / 1.85**scale for scale in range(N_SCALES))
-
 #: Side of the response grid at each scale, as a share of the padded image: large enough for the patch of the spectrum
 #: that the filters pass, and for averages over blocks.
 _GRIDS = (3 / 4, 1 / 2, 1 / 4, 3 / 16)
-
 #: Cut-off of the contrast normalisation in cycles per image, and the contrast that is added to avoid amplifying noise.
 _LOW_CYCLES, _MIN_CONTRAST = 4.0, 0.2
 _PREFILTER_PADDING = 5

@@ -1,7 +1,5 @@
 """Reading images as RGB, and the base classes of image featurisers."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os
@@ -26,14 +24,10 @@ from dlfh.features.base import Arrays, Featurizer, PartialFeatures, new_hash, re
 from dlfh.features.cache import with_cache
 
 Pixels = npt.NDArray[np.uint8]
-
 #: JPEG images are decoded at the smallest scale with at least this side, which is several times as fast.
 _DECODED_SIZE = 512
-
 _FORMATS = ("AVIF", "BMP", "DIB", "GIF", "HEIF", "ICO", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TGA", "TIFF", "WEBP")
-
-#: Brands of HEIC files, as declared in their first box.
-_HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"mif1", b"msf1")
+_HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"mif1", b"msf1")  #: Brands of HEIC files, as declared in their first box.
 
 
 def read_image(source: Any, *, name: str | None = None) -> Pixels:
@@ -223,8 +217,7 @@ class BlockFeaturizer(Featurizer):
     """
 
     n_jobs: int | None = 1
-    #: Items per thread and step: enough for vectorised code, few enough for the processor's cache.
-    batch_size: int = 8
+    batch_size: int = 8  #: Items per thread and step: enough for vectorised code, few enough for the processor's cache.
 
     @abstractmethod
     def _width(self) -> int:

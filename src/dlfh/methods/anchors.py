@@ -1,7 +1,5 @@
 """Kernel features of BATCH and SCRATCH: centred RBF values at random training points."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -12,9 +10,7 @@ from dlfh._validation import Features
 from dlfh.hashing.feature_maps import RBFMap, fit_kernel
 from dlfh.hashing.kernel import KernelHash
 
-#: Points per block.
-_ROWS = 4096
-
+_ROWS = 4096  #: Points per block.
 #: Maximum bytes of kernel values kept in memory per modality; further values are computed again in each pass.
 _MEMORY = 2 << 30
 

@@ -45,8 +45,7 @@ from dlfh.methods.parameter_types import check_types
 if TYPE_CHECKING:
     from dlfh.methods.method import MethodInfo
 
-#: Maximum code length; longer codes are untested.
-MAX_BITS = 512
+MAX_BITS = 512  #: Maximum code length; longer codes are untested.
 
 
 class CrossModalHasher(Registered, Parameterized, ABC):
@@ -70,8 +69,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
     """
 
     _registry: ClassVar[Registry[CrossModalHasher]] = Registry("method", "dlfh.methods")
-    #: Description of the method.
-    info: ClassVar[MethodInfo]
+    info: ClassVar[MethodInfo]  #: Description of the method.
 
     n_bits: int
     random_state: Any
@@ -88,9 +86,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
     _reads_together: ClassVar[bool] = True
     #: Function that calibrates the label probabilities; None if there are none, or if they are calibrated.
     _pending_labels: PendingLabels | None = None
-
-    #: Names of further fitted arrays to save.
-    _saved_arrays: ClassVar[tuple[str, ...]] = ()
+    _saved_arrays: ClassVar[tuple[str, ...]] = ()  #: Names of further fitted arrays to save.
 
     @cached_property
     def label_model_(self) -> LabelModel | None:
@@ -502,11 +498,9 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         raise NotImplementedError
 
     def _check_blocks(self, modality: str, features: Blocks) -> HashFunction:
-        function, n_features = self._function_of(modality), self.n_features_[modality]
-        if features.ndim != 2 or features.shape[1] != n_features:
-            raise InputError(
-                f"modality {modality!r} has shape {features.shape} but the model expects {n_features} features"
-            )
+        function, n = self._function_of(modality), self.n_features_[modality]
+        if features.ndim != 2 or features.shape[1] != n:
+            raise InputError(f"modality {modality!r} has shape {features.shape} but the model expects {n} features")
         return function
 
     def _function_of(self, modality: str) -> HashFunction:
@@ -514,14 +508,12 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         if not isinstance(modality, str):
             raise InputError(f"pass the name of the modality first, then its features; got {type(modality).__name__}")
         if modality not in self.hash_functions_:
-            known = ", ".join(map(repr, self.modalities_))
-            raise InputError(f"unknown modality {modality!r}: this model has {known}")
+            raise InputError(f"unknown modality {modality!r}: this model has {', '.join(map(repr, self.modalities_))}")
         return self.hash_functions_[modality]
 
     @staticmethod
     def _check_in_memory(modalities: Any, caller: str) -> None:
-        name = first_in_blocks(modalities)
-        if name is not None:
+        if (name := first_in_blocks(modalities)) is not None:
             raise InputError(f"{caller} takes arrays in memory, but modality {name!r} is in blocks")
 
     def _check_fitted(self) -> None:
@@ -552,8 +544,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         arrays = {f"codes/{name}": np.asarray(codes) for name, codes in self.codes_.items()}
         for name, hash_function in self.hash_functions_.items():
             arrays |= {f"hash/{name}/{key}": array for key, array in hash_function.to_arrays().items()}
-        for name in self._saved_arrays:
-            arrays[f"fitted/{name}"] = np.asarray(getattr(self, name))
+        arrays |= {f"fitted/{name}": np.asarray(getattr(self, name)) for name in self._saved_arrays}
         about, more = (None, {}) if self.label_model_ is None else self.label_model_.to_parts()
         arrays |= {f"probabilities/{name}": array for name, array in more.items()}
         return config | {"probabilities": about}, arrays
@@ -566,11 +557,10 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         if len(set(names)) < len(names) or not least <= len(names) <= (most or len(names)):
             raise ValueError(f"its modalities are invalid: {shown(names)}")
         self.modalities_ = tuple(names)
-        self.codes_ = {name: arrays[f"codes/{name}"] for name in self.modalities_}
-        kinds = zip(self.modalities_, config["hash_functions"], strict=True)
+        self.codes_ = {name: arrays[f"codes/{name}"] for name in names}
         self.hash_functions_ = {
             name: HashFunction._registry.find(kind).from_arrays(with_prefix(arrays, f"hash/{name}/"))
-            for name, kind in kinds
+            for name, kind in zip(names, config["hash_functions"], strict=True)
         }
         self.n_features_ = {name: function.n_features for name, function in self.hash_functions_.items()}
         for name in self._saved_arrays:

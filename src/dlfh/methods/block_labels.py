@@ -1,7 +1,5 @@
 """Labels of points in blocks: the distinct label sets, and the set of each point."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from typing import Any
@@ -14,8 +12,7 @@ from dlfh.blocks.base import ArrayBlocks, Blocks
 from dlfh.blocks.opening import as_blocks
 from dlfh.errors import InputError
 
-#: Maximum number of label sets gathered from a cluster into this process: about ten megabytes.
-MAX_SETS_HERE = 1 << 17
+MAX_SETS_HERE = 1 << 17  #: Maximum number of label sets gathered from a cluster into this process: about ten megabytes.
 
 
 class BlockLabels:
@@ -60,8 +57,8 @@ class BlockLabels:
         if self.labels is None:
             assert self.sets is not None
             return ArrayBlocks(self.sets.unit_rows_of_points(), features.starts, "labels")
-        labels, names = self.aligned_with(features), None if self.sets is None else self.sets.names
-        n_labels = labels.shape[1] if self.sets is None else self.sets.n_labels
+        labels = self.aligned_with(features)
+        names, n_labels = (None, labels.shape[1]) if self.sets is None else (self.sets.names, self.sets.n_labels)
         return labels.map(functools.partial(_unit_rows, names), n_labels, np.float64)
 
 

@@ -1,7 +1,5 @@
 """Methods by name, imported on first use (built-in, from other packages, or any "module:Class"), and citations."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import re
@@ -23,8 +21,16 @@ CrossModalHasher._registry.declare("dlfh.methods", MODULES)
 
 class _Methods(Mapping[str, type[CrossModalHasher]]):
     def __getitem__(self, name: str) -> type[CrossModalHasher]:
+        module, _, attribute = name.partition(":")
         if ":" in name:
-            return _imported(name)
+            if os.getcwd() not in sys.path:  # modules may be in the current folder, too
+                sys.path.append(os.getcwd())  # last, so that it hides no installed module
+            found: Any = getattr(import_module(module), attribute, None)
+            if inspect.isclass(found) and issubclass(found, CrossModalHasher) and not inspect.isabstract(found):
+                return found
+            raise InputError(
+                f"{name} is not a method: it must be a subclass of dlfh.methods.CrossModalHasher with _fit"
+            )
         if name not in MODULES and name not in CrossModalHasher._registry.packaged:
             raise KeyError(name)
         return CrossModalHasher._registry.find(name)
@@ -36,22 +42,9 @@ class _Methods(Mapping[str, type[CrossModalHasher]]):
         return len(MODULES) + len(CrossModalHasher._registry.packaged)
 
 
-def _imported(name: str) -> type[CrossModalHasher]:
-    """Return the class that "module:Class" names; modules may be in the current folder, too."""
-    module, _, attribute = name.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # last, so that it hides no installed module
-    found: Any = getattr(import_module(module), attribute, None)
-    if not inspect.isclass(found) or not issubclass(found, CrossModalHasher) or inspect.isabstract(found):
-        raise InputError(f"{name} is not a method: it must be a subclass of dlfh.methods.CrossModalHasher with _fit")
-    return found
-
-
 #: Method classes by name; looking one up imports its module. Iterating skips classes named as "module:Class".
 METHODS: Mapping[str, type[CrossModalHasher]] = _Methods()
-
-#: Methods published in the paper of another method.
-_IN_PAPER_OF = {"KDLFH": "DLFH"}
+_IN_PAPER_OF = {"KDLFH": "DLFH"}  #: Methods published in the paper of another method.
 
 
 def citations(methods: Iterable[str] | None = None) -> str:

@@ -1,7 +1,5 @@
 """CCA-ITQ: canonical correlation analysis, then iterative quantization."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
@@ -17,9 +15,7 @@ from dlfh.blocks.base import ArrayBlocks, Blocks
 from dlfh.methods.method import Method, MethodInfo
 from dlfh.methods.parameter_types import NonNegative, NonNegativeInt
 
-#: Centred features, in memory or in blocks.
-View = TypeVar("View", Centred, CentredBlocks)
-
+View = TypeVar("View", Centred, CentredBlocks)  #: Centred features, in memory or in blocks.
 #: Maximum bytes of embedded points per modality that this process keeps; otherwise they are recomputed in each step.
 _MAX_KEPT = 256 << 20
 
@@ -83,17 +79,14 @@ class CCAITQ(Method):
         views = centre(features, crosses=True)
         directions = correlated_embeddings(views[0], views[1], int(self.n_bits), ridge)
         n_used = 1 if self.rotation == "first" else 2
-        embedded = [view.times(A) for view, A in zip(views[:n_used], directions, strict=False)]
+        embedded: list[Blocks] = [view.times(A) for view, A in zip(views[:n_used], directions, strict=False)]
         start = random_rotation(int(self.n_bits), check_random_state(self.random_state))
-        R, self.quantization_error_ = iterative_quantization(_gather(embedded), start, int(self.max_iter))
+        if all(E.n_blocks == 1 and E.is_local for E in embedded):
+            embedded = [ArrayBlocks(np.concatenate([np.asarray(E) for E in embedded]), None, "embedded points")]
+        else:
+            embedded = [E if E.is_local and 8 * math.prod(E.shape) > _MAX_KEPT else E.cached() for E in embedded]
+        R, self.quantization_error_ = iterative_quantization(embedded, start, int(self.max_iter))
         self._hash_linearly(features, views, [A @ R for A in directions], ridges=[ridge, ridge])
-
-
-def _gather(embedded: list[Blocks]) -> list[Blocks]:
-    """Return the embedded points of all modalities as one array in memory, or as blocks, cached if they fit."""
-    if all(E.n_blocks == 1 and E.is_local for E in embedded):
-        return [ArrayBlocks(np.concatenate([np.asarray(E) for E in embedded]), None, "embedded points")]
-    return [E if E.is_local and 8 * math.prod(E.shape) > _MAX_KEPT else E.cached() for E in embedded]
 
 
 def correlated_embeddings(x: View, y: View, n_bits: int, ridge: float) -> tuple[Floats, Floats]:

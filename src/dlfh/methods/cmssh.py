@@ -19,6 +19,8 @@ from dlfh._validation import Features, check_random_state
 from dlfh.methods.method import Method, MethodInfo
 from dlfh.methods.parameter_types import AtLeastTwo, Share
 
+_NO_GAIN = 1e-12  #: An increase of r within rounding error.
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class CMSSH(Method):
@@ -92,17 +94,13 @@ class CMSSH(Method):
             views = zip((x, y), bases, pairs.rows, strict=True)
             return _Learner(pairs, [_Points.take(view, basis, rows, project) for view, basis, rows in views])
 
-        factor = adaptive_factor if self.step == "adaptive" else _unit_factor
+        # The unit step multiplies the weights of correct pairs, relative to the others, by exp(-1) / exp(1).
+        factor = adaptive_factor if self.step == "adaptive" else lambda error: math.exp(-2)
         with blas_threads(1), progress(self.verbose) as bar:
             bits = boost(draw, int(self.n_bits), factor, bar.counter("bits", int(self.n_bits)))
         self.agreement_ = np.array([bit.agreement for bit in bits])
         weights = [basis @ np.column_stack([bit.directions[m] for bit in bits]) for m, basis in enumerate(bases)]
         self._hash_linearly(features, [x, y], weights, [np.array([bit.offsets[m] for bit in bits]) for m in (0, 1)])
-
-
-def _unit_factor(error: float) -> float:
-    """Return exp(-1) / exp(1), the factor for correct pairs relative to the others with the unit step."""
-    return math.exp(-2)
 
 
 def principal_directions(covariance: Floats, share: float) -> Floats:
@@ -160,12 +158,7 @@ class _Learner:
         cross = cross if x.basis is None else x.basis.T @ cross
         p, q, _ = top_pair(cross if y.basis is None else cross @ y.basis)
         values = x.along(p), y.along(q)
-        a, b = self._thresholds(values)
-        correct = self.pairs.correct(values[0] + a > 0, values[1] + b > 0)
-        return _Bit((p, q), (a, b), 1 - 2 * self.pairs.error(correct)), correct
-
-    def _thresholds(self, values: tuple[Floats, Floats]) -> tuple[float, float]:
-        """Return a and b, starting from the means; each scan is exact, so r never decreases."""
+        # The thresholds a and b start from the means; each scan is exact, so r never decreases.
         index, signed = self.pairs.index, self.pairs.signed
         offsets = [-float(self.pairs.weights @ value[i]) for value, i in zip(values, index, strict=True)]
         r, before = -1.0, -math.inf
@@ -175,11 +168,9 @@ class _Learner:
                 signs = np.where(values[other] + offsets[other] > 0, 1.0, -1.0)
                 gains = self.pairs.by_point(m, signed * signs[index[other]])
                 offsets[m], r = best_cut(values[m], gains)
-        return offsets[0], offsets[1]
-
-
-#: An increase of r within rounding error.
-_NO_GAIN = 1e-12
+        a, b = offsets
+        correct = self.pairs.correct(values[0] + a > 0, values[1] + b > 0)
+        return _Bit((p, q), (a, b), 1 - 2 * self.pairs.error(correct)), correct
 
 
 def best_cut(values: Floats, gains: Floats) -> tuple[float, float]:

@@ -27,12 +27,8 @@ if TYPE_CHECKING:
     from dlfh.methods.block_labels import BlockLabels
     from dlfh.methods.dlfh import DLFH
 
-#: Maximum number of rows for which ``solver="auto"`` is the full solver.
-FULL_SOLVER_ROWS = 2048
-
-#: Maximum pair weight, so that weighted sums fit into 64-bit integers.
-MAX_PAIR_WEIGHT = 1000
-
+FULL_SOLVER_ROWS = 2048  #: Maximum number of rows for which ``solver="auto"`` is the full solver.
+MAX_PAIR_WEIGHT = 1000  #: Maximum pair weight, so that weighted sums fit into 64-bit integers.
 #: Targets of the hash functions, by modality; packed codes of the points, by modality; the factorization; and label-set
 #: codes, or None if there are too many to keep.
 LearnedPoints = tuple[
@@ -79,9 +75,8 @@ class CodeLearning:
         indicator = labels.aligned_with(next(iter(features.values())))
         learned, by_block = self.learn_in_parts(indicator, rng, bar)
         width, n_bits = n_bytes(self.model.n_bits), int(self.model.n_bits)
-        points = [
-            codes.as_blocks(indicator.starts, width, np.uint8, "codes") for codes in learned.codes_of_points(by_block)
-        ]
+        found = learned.codes_of_points(by_block)
+        points = [codes.as_blocks(indicator.starts, width, np.uint8, "codes") for codes in found]
         by_name = {name: points[index if len(points) > 1 else 0] for index, name in enumerate(features)}
         targets = {name: BlockTargets(codes, n_bits, None, indicator) for name, codes in by_name.items()}
         codes = {name: blocks.lazy_result() for name, blocks in by_name.items()}
@@ -111,11 +106,8 @@ class CodeLearning:
         by_block = labels.persist(functools.partial(_label_sets_of_block, labels.shape[1]))
         parts = PartitionedLabels.from_blocks(by_block, self.pair_weights)
         size = self._n_samples(parts.n_points, parts.n_sets)
-        options = self._iterations(size, bar)
-        learned = factorize_partitioned(
-            self.likelihood(parts), parts, self.n_codes, sample=Sample(size, rng), **options
-        )
-        return learned, by_block
+        options = self._iterations(size, bar) | {"sample": Sample(size, rng)}
+        return factorize_partitioned(self.likelihood(parts), parts, self.n_codes, **options), by_block
 
     def likelihood(self, supervision: LabelRows | ObservedPairs | PartitionedLabels) -> LatentFactorModel:
         """Return the likelihood of section 3.1, balanced or as in the paper."""

@@ -1,7 +1,5 @@
 """CRH: co-regularized hashing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -231,7 +229,11 @@ class BitProblem:
         for _ in range(max_iter):
             before = list(weights)
             for m in (0, 1):
-                weights[m] = _minimise(self.surrogate(weights, m), weights[m])
+                surrogate, old = self.surrogate(weights, m), weights[m]
+                # In these coordinates half a dozen steps are typical. Changes may be small relative to the objective.
+                options = {"maxiter": 30, "ftol": 1e-11, "gtol": 1e-5}
+                found = scipy.optimize.minimize(surrogate, old, jac=True, method="L-BFGS-B", options=options)
+                weights[m] = found.x if found.fun <= surrogate(old)[0] else old
             history.append(self.objective(weights))
             pairs = zip(weights, before, strict=True)
             if all(np.linalg.norm(new - old) <= tol * np.linalg.norm(old) for new, old in pairs):
@@ -239,17 +241,8 @@ class BitProblem:
         return (weights[0], weights[1]), np.array(history + history[-1:] * (max_iter + 1 - len(history)))
 
 
-def _minimise(surrogate: Surrogate, start: Floats) -> Floats:
-    """Return the minimiser of a convex function, or ``start`` if L-BFGS found no lower value."""
-    # In these coordinates half a dozen steps are typical. Changes may be small relative to the objective.
-    options = {"maxiter": 30, "ftol": 1e-11, "gtol": 1e-5}
-    found = scipy.optimize.minimize(surrogate, start, jac=True, method="L-BFGS-B", options=options)
-    return found.x if found.fun <= surrogate(start)[0] else start
-
-
 #: Candidate lengths of a starting point; length 1 gives projections a variance of about 1.
 _LENGTHS = tuple(2.0**-exponent for exponent in range(12))
-
 #: Weights of both modalities, and the objective at the start and after each round.
 _Bit = tuple[tuple[Floats, Floats], Floats]
 

@@ -1,7 +1,5 @@
 """CVH: cross-view hashing."""
 
-from __future__ import annotations
-
 import functools
 import operator
 from dataclasses import dataclass, field
@@ -88,8 +86,7 @@ class CVH(Method):
         self._hash_linearly(features, views, [scale * W for W in weights], ridges=[white.ridge for white in whitening])
 
 
-#: The matrix over all features, as one tile per pair of views.
-Tiles = list[list[Floats]]
+Tiles = list[list[Floats]]  #: The matrix over all features, as one tile per pair of views.
 
 
 def _pair_tiles(views: list[CentredBlocks], whitening: list[Whitening]) -> Tiles:
@@ -103,7 +100,9 @@ def _pair_tiles(views: list[CentredBlocks], whitening: list[Whitening]) -> Tiles
 
 def _label_tiles(views: list[CentredBlocks], sums: list[Floats], L: Blocks) -> Tiles:
     """Return the tiles for W = L L', divided by the mean degree, from the views' X'L."""
-    degrees, scale = _degrees(L)
+    # The degrees are L L'1.
+    degrees = L.map(functools.partial(_products, L.map_reduce(_column_sums, operator.add)), None, np.float64)
+    scale = float(degrees.map_reduce(_sum, operator.add)) / L.shape[0]
     # X'WX = (X'L)(X'L)' and 2 L + (K - 1) D = (K + 1) D - 2 W.
     return [
         [
@@ -114,12 +113,6 @@ def _label_tiles(views: list[CentredBlocks], sums: list[Floats], L: Blocks) -> T
         ]
         for view, XL in zip(views, sums, strict=True)
     ]
-
-
-def _degrees(L: Blocks) -> tuple[Blocks, float]:
-    """Return L L'1 and its mean."""
-    degrees = L.map(functools.partial(_products, L.map_reduce(_column_sums, operator.add)), None, np.float64)
-    return degrees, float(degrees.map_reduce(_sum, operator.add)) / L.shape[0]
 
 
 def _column_sums(_: int, rows: sp.csr_array) -> Floats:

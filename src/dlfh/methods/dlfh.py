@@ -1,7 +1,5 @@
 """DLFH: the discrete latent factor model for cross-modal hashing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
@@ -416,9 +414,8 @@ class DLFH(Method):
             blocks = {name: in_one_block(matrix, name) for name, matrix in features.items()}
             functions, scores, sums = add_points(self.hash_functions_, used, self.sums_, blocks, targets, context)
         shares = {name: moments.target_mean[n_bits:] for name, moments in sums.items()}
-        label_model = self.label_model_ and self.label_model_.grown(grown.sets.names, scores, shares)
+        self.label_model_ = self.label_model_ and self.label_model_.grown(grown.sets.names, scores, shares)
         self.hash_functions_, self.sums_, self.chosen_, self.label_codes_ = functions, sums, chosen, grown
-        self.label_model_ = label_model
         self.codes_ = {name: np.concatenate([self.codes_[name], codes[name][row_of_point]]) for name in names}
 
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -440,11 +437,10 @@ class DLFH(Method):
             if not isinstance(learner, HashLearner):
                 raise ValueError("its chosen learners include a value that is not a learner")
             learner.check_parameters()
-        about, label_arrays = config["label_codes"], with_prefix(arrays, "labels/")
         self.label_codes_ = None
-        if about is not None:
-            n_modalities = len(self.modalities_)
-            self.label_codes_ = LabelSetCodes.from_parts(about, label_arrays, int(self.n_bits), n_modalities)
+        if (about := config["label_codes"]) is not None:
+            parts = about, with_prefix(arrays, "labels/")
+            self.label_codes_ = LabelSetCodes.from_parts(*parts, int(self.n_bits), len(self.modalities_))
         # Learners are created only if there are sums: loading a network must not require PyTorch.
         learners = self._learners(self.modalities_) | self.chosen_ if config["sums"] else {}
         n_labels = 0 if self.label_codes_ is None else self.label_codes_.sets.n_labels
@@ -454,10 +450,8 @@ class DLFH(Method):
         choices = self.hash_function
         if not isinstance(choices, dict):
             choices = dict.fromkeys(modalities, choices)
-        elif set(choices) != set(modalities):
-            raise InputError(
-                f"hash_function has the modalities {sorted(choices)}, but the data has {sorted(modalities)}"
-            )
+        elif (given := sorted(choices)) != sorted(modalities):
+            raise InputError(f"hash_function has the modalities {given}, but the data has {sorted(modalities)}")
         learners = {name: self._learner(choice) for name, choice in choices.items()}
         for learner in learners.values():
             learner.check_installed()

@@ -1,7 +1,5 @@
 """DOCH: discrete online cross-modal hashing."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from typing import Literal
@@ -21,12 +19,9 @@ from dlfh.methods.online import OnlineHasher, Stream
 from dlfh.methods.parameter_types import NonNegative, Positive, PositiveInt
 
 Signs = npt.NDArray[np.int8]
-
 #: The authors' scale by code length, interpolated along the logarithm of the length.
 _SCALES = {8: 0.45, 16: 0.35, 32: 0.25, 64: 0.15, 128: 0.10}
-
-#: Rows that a thread updates at a time.
-_ROWS = 1024
+_ROWS = 1024  #: Rows that a thread updates at a time.
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -3,8 +3,6 @@
 Codes are learned for points with known similarities; a modality's hash function is fitted to the points that have it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -101,8 +99,13 @@ class IncompleteData:
         for _ in range(self_training):
             guessed = self._guess(functions, learned.n_bits, context)
             functions, _ = self._fit_functions(learned, learners, context, guessed)
-        guessed = self._guess(functions, learned.n_bits, context)
-        return functions, self._codes(learned, functions, guessed, context), label_model
+        guessed, codes = self._guess(functions, learned.n_bits, context), {}
+        for index, (name, matrix) in enumerate(self.features.items()):
+            codes[name] = np.empty((self.n_points, guessed.shape[1]), np.uint8)
+            codes[name][self.known], codes[name][self.unknown] = learned.codes_of_points(index), guessed
+            hashed = self.unknown[self._having(index, self.unknown)]
+            codes[name][hashed] = functions[name].encode(matrix[hashed], name, context.workers)
+        return functions, codes, label_model
 
     def _fit_functions(
         self, learned: Factorization, learners: dict[str, HashLearner], context: FitContext, guessed: Codes | None
@@ -132,17 +135,6 @@ class IncompleteData:
             having = self._having(index, self.unknown)
             total[having] += functions[name].project(self._take(name, self.unknown[having]), name, context.workers)
         return pack(total)
-
-    def _codes(
-        self, learned: Factorization, functions: dict[str, HashFunction], guessed: Codes, context: FitContext
-    ) -> dict[str, Codes]:
-        codes = {}
-        for index, (name, matrix) in enumerate(self.features.items()):
-            codes[name] = np.empty((self.n_points, guessed.shape[1]), np.uint8)
-            codes[name][self.known], codes[name][self.unknown] = learned.codes_of_points(index), guessed
-            hashed = self.unknown[self._having(index, self.unknown)]
-            codes[name][hashed] = functions[name].encode(matrix[hashed], name, context.workers)
-        return codes
 
     def _having(self, index: int, points: Integers) -> Integers:
         return np.arange(len(points)) if self.masks is None else np.flatnonzero(self.masks[index][points])

@@ -1,7 +1,5 @@
 """LEMON: label embedding online hashing."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

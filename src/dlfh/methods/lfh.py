@@ -170,12 +170,8 @@ class LFH(Method):
         self.objective_, self.changes_ = np.array(objective), np.array(changes)
 
 
-#: Number of points whose similarities to all points are in memory at a time.
-_BLOCK = 256
-
-#: Points per block of products.
-_ROWS = 8192
-
+_BLOCK = 256  #: Number of points whose similarities to all points are in memory at a time.
+_ROWS = 8192  #: Points per block of products.
 #: Maximum numbers of rows and columns of the pairs from which the stochastic solver estimates L.
 _MONITORED_ROWS, _MONITORED_COLUMNS = 64, 16384
 

@@ -63,8 +63,7 @@ class Method(CrossModalHasher):
     n_jobs: int | None = None
     verbose: bool = False
 
-    #: Objective by iteration, if the method records it.
-    objective_: Floats = field(init=False)
+    objective_: Floats = field(init=False)  #: Objective by iteration, if the method records it.
 
     def _generator(self, number: int) -> np.random.Generator:
         """Return a generator determined by the seed and a number, so that a loaded model continues identically."""

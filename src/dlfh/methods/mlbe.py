@@ -1,7 +1,5 @@
 """MLBE: multimodal latent binary embedding."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -214,10 +212,8 @@ class Posterior:
         self.shape, self.rate, self.prior = float(model.shape), float(model.rate), float(model.bit_prior)
         self.log_prior = float(np.log(self.prior / (1 - self.prior)))
         self.lists = labels.inverted_lists()
-        self.views = [
-            _View(S, _sum_of_squares(S), U, np.eye(self.n_bits) / self.n_bits)
-            for S, U in zip(similarities, codes, strict=True)
-        ]
+        W = np.eye(self.n_bits) / self.n_bits
+        self.views = [_View(S, _sum_of_squares(S), U, W) for S, U in zip(similarities, codes, strict=True)]
         self.link, self.phi = 0.1, 1.0
 
     def ascend(self, max_iter: int, tol: float, bar: Bar | None = None) -> Floats:
@@ -279,13 +275,10 @@ class Posterior:
         def slope(w: float) -> float:
             return float(similar @ theta - total @ (theta * scipy.special.expit(w * theta)) - w / self.phi)
 
-        if slope(0.0) <= 0:
-            self.link = 0.0
-            return
         high = 1.0
         while slope(high) > 0:
             high *= 2
-        self.link = float(scipy.optimize.brentq(slope, 0.0, high, xtol=1e-12))
+        self.link = float(scipy.optimize.brentq(slope, 0.0, high, xtol=1e-12)) if slope(0.0) > 0 else 0.0
 
     def update_link_phi(self) -> None:
         self.phi = (2 * self.rate + self.link**2) / (2 * self.shape - 1)

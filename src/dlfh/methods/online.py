@@ -141,8 +141,7 @@ class OnlineHasher(Method):
 
     #: Names of sums: products of two of the codes B, their real-valued counterparts V, and the label matrices L and G.
     _sum_names: ClassVar[tuple[str, ...]]
-    #: Whether labels of past points are needed again.
-    _keeps_labels: ClassVar[bool] = False
+    _keeps_labels: ClassVar[bool] = False  #: Whether labels of past points are needed again.
 
     @classmethod
     def paper(cls, n_bits: int = 64, **changes: Any) -> Self:

@@ -1,7 +1,5 @@
 """Types of method parameters, whose ranges are checked when a model is fitted."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Mapping
@@ -15,10 +13,8 @@ from dlfh._validation import check_choice, check_flag, check_fraction, check_int
 
 Positive = Annotated[float, check_positive]
 NonNegative = Annotated[float, functools.partial(check_positive, allow_zero=True)]
-#: Between 0 and 1, both excluded.
-Fraction = Annotated[float, check_fraction]
-#: Above 0 and at most 1.
-Share = Annotated[float, functools.partial(check_fraction, allow_one=True)]
+Fraction = Annotated[float, check_fraction]  #: Between 0 and 1, both excluded.
+Share = Annotated[float, functools.partial(check_fraction, allow_one=True)]  #: Above 0 and at most 1.
 NonNegativeInt = Annotated[int, functools.partial(check_integer, low=0)]
 PositiveInt = Annotated[int, functools.partial(check_integer, low=1)]
 AtLeastTwo = Annotated[int, functools.partial(check_integer, low=2)]

@@ -21,7 +21,6 @@ from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive
 
 #: Singular values below this share of the largest are within the rounding error of single precision.
 _RELATIVE_RANK = 1e-5
-
 #: Relative tolerance of the support vector machines. It can be loose: a few per cent of the bits change in each round.
 _TOLERANCE = 1e-4
 

@@ -1,7 +1,5 @@
 """SCM: semantic correlation maximization."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, Literal
 

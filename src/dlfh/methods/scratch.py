@@ -1,7 +1,5 @@
 """SCRATCH: scalable discrete matrix factorization hashing."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,18 +117,15 @@ class LatentCodes:
 
     def update(self) -> None:
         self.update_codes()
-        self.update_factors()
+        gamma, alpha, VV = float(self.model.gamma), float(self.model.alpha), self.V.T @ self.V
+        self.U = [solve_ridge(weight * VV, gamma, weight * XV.T) for weight, XV in zip(self.a, self.XV, strict=True)]
+        self.G = solve_ridge(alpha * VV, gamma, alpha * (self.L.T @ self.V).T)
         self.update_functions()
         self.update_latent()
         self.R = closest_rotation(self.B.T @ self.V)
 
     def update_codes(self) -> None:
         self.B = np.where(self.V @ self.R.T >= 0, 1.0, -1.0)
-
-    def update_factors(self) -> None:
-        gamma, alpha, VV = float(self.model.gamma), float(self.model.alpha), self.V.T @ self.V
-        self.U = [solve_ridge(weight * VV, gamma, weight * XV.T) for weight, XV in zip(self.a, self.XV, strict=True)]
-        self.G = solve_ridge(alpha * VV, gamma, alpha * (self.L.T @ self.V).T)
 
     def update_functions(self) -> None:
         self.W = [white.directions(white.whiten(XV)) for white, XV in zip(self.whitening, self.XV, strict=True)]

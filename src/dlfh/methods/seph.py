@@ -1,7 +1,5 @@
 """SePH: semantics-preserving hashing."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -25,11 +23,8 @@ from dlfh.hashing.base import FitContext
 from dlfh.methods.method import Method, MethodInfo
 from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, PositiveInt
 
-#: Maximum bytes of the two matrices that compare a block of rows with all rows.
-_BLOCK_BYTES = 256 << 20
-
-#: Rows per task; fixed, so that sums do not depend on the number of threads.
-_ROWS = 64
+_BLOCK_BYTES = 256 << 20  #: Maximum bytes of the two matrices that compare a block of rows with all rows.
+_ROWS = 64  #: Rows per task; fixed, so that sums do not depend on the number of threads.
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -56,12 +51,7 @@ class SePH(Method):
     init : {"labels", "random"}, default "labels"
         Start from one random vector per distinct label set or, like the authors, per point. Points with the same label
         set and start stay together, so with "labels" the cost depends on the number of label sets.
-    n_bases : int, default 500
-        Number of kernel bases.
-    bases : {"random", "kmeans"}, default "random"
-        Random training points, the same in each modality, or cluster centres of each modality.
-    penalty : float, default 0.01
-        Regularisation of the logistic regressions.
+    n_bases, bases, penalty : as for `KDLFH`
 
     Attributes
     ----------
@@ -147,8 +137,7 @@ class Divergence:
         n_rows, n_bits = H.shape
         single = H.astype(np.float32)
         norms = np.einsum("nc,nc->n", single, single)
-        pulled, pushed = np.empty_like(H), np.empty_like(H)
-        total, log_total = 0.0, 0.0
+        pulled, pushed, total, log_total = np.empty_like(H), np.empty_like(H), 0.0, 0.0
         labels = self.rows.labels
         for first in range(0, n_rows, self.block):
             last = min(first + self.block, n_rows)
@@ -163,9 +152,8 @@ class Divergence:
                 moved[first:last] = matrix.sum(axis=1, dtype=np.float64)[:, None] * H[first:last] - matrix @ single
         penalty = self.alpha / (n_bits * self.n_points)
         gap = np.abs(H) - 1
-        objective = (
-            self.entropy - log_total + np.log(total) + penalty * float(self.rows.weights @ np.sum(gap**2, axis=1))
-        )
+        quantisation = penalty * float(self.rows.weights @ np.sum(gap**2, axis=1))
+        objective = self.entropy - log_total + np.log(total) + quantisation
         return objective, pulled - pushed / total + 2 * penalty * gap * np.sign(H)
 
 

@@ -1,7 +1,5 @@
 """SMFH: supervised matrix factorization hashing."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -107,8 +105,8 @@ class SMFH(Method):
         G = label_sets.unit_rows_of_points()
         rng = check_random_state(self.random_state)
         with blas_threads(1), progress(self.verbose) as bar:
-            state, self.objective_ = _train(self, X, G, rng, bar.counter("iterations", int(self.max_iter)))
-        V, projections = state
+            count = bar.counter("iterations", int(self.max_iter))
+            (V, projections), self.objective_ = _train(self, X, G, rng, count)
         mean = V.mean(axis=0, dtype=np.float64)
         self.codes_, self.hash_functions_ = {name: pack(mean < V) for name in features}, {}
         for name, P in zip(features, projections, strict=True):
