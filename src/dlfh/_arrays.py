@@ -1,5 +1,7 @@
 """Type aliases of NumPy arrays."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Compile kernels on first use, cache them on disk, and log a message when compilation takes long."""
 
+from __future__ import annotations
+
 import logging
 import threading
 import time

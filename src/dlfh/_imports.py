@@ -1,5 +1,7 @@
 """Imports on first use, so that commands start fast, and imports of optional packages, which may be missing."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module, util

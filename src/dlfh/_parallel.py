@@ -4,6 +4,8 @@ Kernels and BLAS never run at the same time, so their thread counts do not multi
 several Python threads may call the library concurrently, and a forked child inherits no pool.
 """
 
+from __future__ import annotations
+
 import functools
 import os
 import threading

@@ -1,5 +1,7 @@
 """Parameters in the style of scikit-learn, without importing scikit-learn."""
 
+from __future__ import annotations
+
 import inspect
 from typing import Any, ClassVar, Self
 

@@ -1,5 +1,7 @@
 """Progress as bars in a terminal and as lines in a log file; no cost when it is off."""
 
+from __future__ import annotations
+
 import sys
 import time
 from collections.abc import Collection, Iterator

@@ -1,5 +1,7 @@
 """Model selection: held-out scores of candidates, and rules to choose among them."""
 
+from __future__ import annotations
+
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence

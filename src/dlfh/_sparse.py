@@ -4,6 +4,8 @@ An index outside the matrix crashes the process, and SciPy's own check is incomp
 pointer is 0, and does not check block matrices. This module therefore checks all parts first, with NumPy.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Escape user data before it is printed to a terminal."""
 
+from __future__ import annotations
+
 import re
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Validate arguments and raise an InputError that names the one at fault."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, NoReturn, TypeAlias

@@ -4,6 +4,8 @@ A code of c bits is a row of ceil(c / 8) bytes in the order of `numpy.packbits`,
 also use: the first bit is the highest of the first byte, and unused bits are 0. Bit 1 stands for +1 and bit 0 for -1.
 """
 
+from __future__ import annotations
+
 import numpy as np
 import numpy.typing as npt
 

@@ -1,5 +1,7 @@
 """Exceptions and warnings of the library."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 

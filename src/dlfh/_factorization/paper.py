@@ -4,6 +4,8 @@ A reference only, since it takes n x n memory and c passes over it. The library 
 gives the same codes from the same start and samples. `dlfh._factorization` explains the letters.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 
 import numpy as np

@@ -6,6 +6,8 @@ is read while one is processed; Dask arrays are processed wherever Dask runs. A 
 Functions of blocks must not have side effects, because a block is processed again if a worker fails.
 """
 
+from __future__ import annotations
+
 from dlfh.blocks.opening import open_blocks
 
 __all__ = ["open_blocks"]

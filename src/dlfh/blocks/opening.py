@@ -1,5 +1,7 @@
 """Open files, folders, memory-mapped arrays and Dask arrays as blocks, and align the blocks of several modalities."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path

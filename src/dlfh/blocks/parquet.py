@@ -1,5 +1,7 @@
 """Parquet files in blocks: a column of vectors, several numeric columns, or a sparse matrix."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from pathlib import Path

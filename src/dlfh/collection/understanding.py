@@ -37,7 +37,23 @@ _NOT_WITH_AND = frozenset(("without", "except", "except for", "excluding", "othe
 _NEGATIONS = _NOT | _NOT_WITH_AND
 #: Words that may stand between a negation and what it excludes, and those after which "not" excludes nothing.
 _FILLERS = frozenset(
-    ["a", "an", "the", "any", "some", "have", "has", "having", "wearing", "with", "contain", "contains", "containing", "showing", "holding"]
+    [
+        "a",
+        "an",
+        "the",
+        "any",
+        "some",
+        "have",
+        "has",
+        "having",
+        "wearing",
+        "with",
+        "contain",
+        "contains",
+        "containing",
+        "showing",
+        "holding",
+    ]
 )
 _FILLERS |= {"carrying", "pointing", "facing", "looking", "made", "of", "in"}
 _NO_NEGATION = frozenset(("only", "just", "too", "very", "so", "quite"))

@@ -3,6 +3,8 @@
 Files are untrusted: nothing is ever unpickled, and a damaged file raises an InputError that names it.
 """
 
+from __future__ import annotations
+
 import io
 import math
 import os

@@ -1,5 +1,7 @@
 """Checks of loaded data sets; messages use the array names in the file."""
 
+from __future__ import annotations
+
 from collections import Counter
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Codes written by other programs, as packed bits or one number per bit."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

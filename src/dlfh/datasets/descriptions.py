@@ -1,5 +1,7 @@
 """Statistics of the published data sets, used to check files and to generate data of the same shape."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -5,6 +5,8 @@ so a file of a kilobyte could exhaust the memory and end the process. This modul
 limit, and `_Part` computes the memory that each part would take, before calamine reads the workbook.
 """
 
+from __future__ import annotations
+
 import io
 import itertools
 import re

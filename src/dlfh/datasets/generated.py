@@ -1,5 +1,7 @@
 """Generated data: points with planted structure, and data of the same shape as published data sets."""
 
+from __future__ import annotations
+
 from collections import Counter
 
 import numpy as np

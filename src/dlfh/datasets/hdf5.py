@@ -4,6 +4,8 @@ MATLAB stores arrays transposed (it is column-major), text as numbers, cell arra
 groups of CSC arrays, and empty arrays as their shape. An attribute of each object names its MATLAB class.
 """
 
+from __future__ import annotations
+
 import math
 import os
 import struct

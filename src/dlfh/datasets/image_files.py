@@ -1,5 +1,7 @@
 """Find image files: all in a folder, or the ones named in a table."""
 
+from __future__ import annotations
+
 import itertools
 import os
 import unicodedata

@@ -1,5 +1,7 @@
 """Labels in table cells: finding the separator, and warning about columns that look wrong."""
 
+from __future__ import annotations
+
 import re
 import warnings
 from collections.abc import Sequence

@@ -10,6 +10,8 @@ Three conventions for MATLAB variables are read as well: ``XTest, YTest, testL, 
 ...``; and, without a split, ``XAll`` (or ``IAll``), ``YAll`` (or ``TAll``) and ``LAll``. A folder counts as one file.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Mapping, Sequence

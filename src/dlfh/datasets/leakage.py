@@ -1,5 +1,7 @@
 """Detect leaks: points of two sets that are identical in every modality."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 

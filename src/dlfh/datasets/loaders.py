@@ -1,5 +1,7 @@
 """Loading data sets: the published files, generated data, icons, and the user's own files."""
 
+from __future__ import annotations
+
 import os
 import warnings
 from collections.abc import Callable, Mapping

@@ -5,6 +5,8 @@ a sequence of elements, and a compressed element contains one matrix. SciPy's co
 single wrong byte can crash the process; this reader checks everything, because files are untrusted.
 """
 
+from __future__ import annotations
+
 import io
 import math
 import re

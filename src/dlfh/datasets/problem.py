@@ -1,5 +1,7 @@
 """Problems found in input, and reserved modality names; separate from `items`, which searches do not import."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from dlfh.errors import InputError

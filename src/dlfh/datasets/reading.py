@@ -4,6 +4,8 @@ A defective item (a malformed row, an empty text, a missing image) does not stop
 `Items.problems`, and the item keeps its other modalities.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections import Counter

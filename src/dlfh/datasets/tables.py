@@ -1,5 +1,7 @@
 """Tables of items, from files or in memory; malformed rows are skipped and reported."""
 
+from __future__ import annotations
+
 import functools
 import importlib.util
 import io

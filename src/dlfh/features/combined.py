@@ -5,6 +5,8 @@ Each cell is normalised by the contrast of each of its neighbourhoods, and the r
 of Felzenszwalb and others (2010), which is a quarter as long.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 

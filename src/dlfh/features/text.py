@@ -8,6 +8,8 @@ scikit-learn's analyser is unsuitable: it splits Hindi and Tamil words at their 
 clauses at all.
 """
 
+from __future__ import annotations
+
 import functools
 import itertools
 import re

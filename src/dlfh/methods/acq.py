@@ -1,5 +1,7 @@
 """ACQ: alternating co-quantization."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Kernel features of BATCH and SCRATCH: centred RBF values at random training points."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from functools import cached_property
 

@@ -1,5 +1,7 @@
 """BATCH: scalable asymmetric discrete cross-modal hashing."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -1,5 +1,7 @@
 """Labels of points in blocks: the distinct label sets, and the set of each point."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Mapping
 from typing import Any

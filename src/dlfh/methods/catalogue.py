@@ -1,5 +1,7 @@
 """Methods by name, imported on first use (built-in, from other packages, or any "module:Class"), and citations."""
 
+from __future__ import annotations
+
 import inspect
 import os
 import re

@@ -1,5 +1,7 @@
 """CCA-ITQ: canonical correlation analysis, then iterative quantization."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar

@@ -1,5 +1,7 @@
 """CMFH: collective matrix factorization hashing."""
 
+from __future__ import annotations
+
 import operator
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -1,5 +1,7 @@
 """CRH: co-regularized hashing."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

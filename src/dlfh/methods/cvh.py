@@ -1,5 +1,7 @@
 """CVH: cross-view hashing."""
 
+from __future__ import annotations
+
 import functools
 import operator
 from dataclasses import dataclass, field

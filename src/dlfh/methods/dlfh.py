@@ -1,5 +1,7 @@
 """DLFH: the discrete latent factor model for cross-modal hashing."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self

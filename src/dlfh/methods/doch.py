@@ -1,5 +1,7 @@
 """DOCH: discrete online cross-modal hashing."""
 
+from __future__ import annotations
+
 import functools
 from dataclasses import dataclass
 from typing import Literal

@@ -1,5 +1,7 @@
 """Hash functions for points that arrive in parts, fitted to sufficient statistics instead of stored points."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

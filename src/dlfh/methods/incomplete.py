@@ -3,6 +3,8 @@
 Codes are learned for points with known similarities; a modality's hash function is fitted to the points that have it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,5 +1,7 @@
 """KDLFH: DLFH's codes with kernel logistic hash functions, the paper's most accurate system."""
 
+from __future__ import annotations
+
 import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, Self

@@ -1,5 +1,7 @@
 """LEMON: label embedding online hashing."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

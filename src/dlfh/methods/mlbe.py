@@ -1,5 +1,7 @@
 """MLBE: multimodal latent binary embedding."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Literal
 

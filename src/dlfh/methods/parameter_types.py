@@ -1,5 +1,7 @@
 """Types of method parameters, whose ranges are checked when a model is fitted."""
 
+from __future__ import annotations
+
 import functools
 import inspect
 from collections.abc import Mapping

@@ -1,5 +1,7 @@
 """SCM: semantic correlation maximization."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from typing import Any, Literal
 

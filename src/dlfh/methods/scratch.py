@@ -1,5 +1,7 @@
 """SCRATCH: scalable discrete matrix factorization hashing."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

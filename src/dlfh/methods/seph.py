@@ -1,5 +1,7 @@
 """SePH: semantics-preserving hashing."""
 
+from __future__ import annotations
+
 import functools
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,5 +1,7 @@
 """SMFH: supervised matrix factorization hashing."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Literal
 
