@@ -226,6 +226,6 @@ def test_codes_computed_elsewhere_are_a_row_of_the_tables(
         assert rows["Mine"][0] == rows["SCM"][0]  # 16 bits, image → text
         assert rows["Mine"][1][2] == ""  # there are none of 32 bits
     report = Path("report/map.md").read_text()
-    assert "Mine: codes computed elsewhere, from codes; relevance, splits and measures are those" in report
+    assert "Mine: codes computed elsewhere, from codes; relevance, splits and measures are the same as for" in report
     assert "Mine,image → text,16 bits,,,0" in Path("report/tables/map-learned.csv").read_text()
     assert main(f"bench curves own.npz {options} --quiet --jobs 1 --bits 16".split()) == 0, capsys.readouterr().err

@@ -98,8 +98,8 @@ def _sections(study: Study) -> list[Section]:
         measures["all_map"] = 'MAP by label probabilities, "all"'
         rows = study.settings.rows()
         paragraphs += [
-            f"{row.title}: codes computed elsewhere, from {row.codes}; relevance, splits and measures are those of the "
-            "other rows."
+            f"{row.title}: codes computed elsewhere, from {row.codes}; relevance, splits and measures are the same as "
+            "for the other rows."
             for row in rows
             if row.codes is not None
         ]
