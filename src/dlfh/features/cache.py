@@ -174,7 +174,14 @@ class FeatureCache:
 
         def store(database: sqlite3.Connection) -> None:
             database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?)", entries)
-            _evict(database)
+            # Delete the least recently used entries above the size limit; SQLite reuses their space.
+            text = os.environ.get("DLFH_CACHE_BYTES", "")
+            limit = int(text) if text.isdecimal() and len(text) < 20 else _MAX_BYTES
+            (total,) = database.execute("SELECT coalesce(sum(length(vector) + 64), 0) FROM vectors").fetchone()
+            if total > limit:
+                sums = "SELECT key, sum(length(vector) + 64) OVER (ORDER BY used DESC, key) AS total FROM vectors"
+                evicted = f"SELECT key FROM ({sums}) WHERE total > ?"
+                database.execute(f"DELETE FROM vectors WHERE key IN ({evicted})", [_SHARE_KEPT * limit])
 
         if entries:
             self._run(store)
@@ -193,17 +200,6 @@ class FeatureCache:
                 raise
             except sqlite3.DatabaseError:
                 os.unlink(self.file)
-
-
-def _evict(database: sqlite3.Connection) -> None:
-    """Delete the least recently used entries if the cache exceeds its size limit; SQLite reuses their space."""
-    text = os.environ.get("DLFH_CACHE_BYTES", "")
-    limit = int(text) if text.isdecimal() and len(text) < 20 else _MAX_BYTES
-    (total,) = database.execute("SELECT coalesce(sum(length(vector) + 64), 0) FROM vectors").fetchone()
-    if total > limit:
-        sums = "SELECT key, sum(length(vector) + 64) OVER (ORDER BY used DESC, key) AS total FROM vectors"
-        evicted = f"SELECT key FROM ({sums}) WHERE total > ?"
-        database.execute(f"DELETE FROM vectors WHERE key IN ({evicted})", [_SHARE_KEPT * limit])
 
 
 def _checksum(key: bytes, content: bytes) -> int:

@@ -118,10 +118,7 @@ class CombinedImage(ImageFeaturizer):
     ----------
     parts : sequence of str, default ("gist", "hog", "thumbnail")
         Descriptors to combine, each with its default parameters.
-    n_jobs : int, optional
-        Number of threads; all cores by default.
-    verbose : bool, default False
-        Show a progress bar.
+    n_jobs, verbose : as for `Gist`
 
     Attributes
     ----------
@@ -136,7 +133,6 @@ class CombinedImage(ImageFeaturizer):
     """
 
     kind = "combined-image"
-
     scales_: Singles
 
     def __init__(

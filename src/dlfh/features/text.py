@@ -127,16 +127,9 @@ class BagOfWords(Featurizer):
         strip_accents: bool = False,
         verbose: bool = False,
     ) -> None:
-        self.weighting = weighting
-        self.analyzer = analyzer
-        self.ngrams = ngrams
-        self.char_ngrams = char_ngrams
-        self.max_features = max_features
-        self.min_df = min_df
-        self.stop_words = stop_words
-        self.lowercase = lowercase
-        self.strip_accents = strip_accents
-        self.verbose = verbose
+        self.weighting, self.analyzer, self.ngrams, self.char_ngrams = weighting, analyzer, ngrams, char_ngrams
+        self.max_features, self.min_df, self.stop_words = max_features, min_df, stop_words
+        self.lowercase, self.strip_accents, self.verbose = lowercase, strip_accents, verbose
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -146,8 +139,8 @@ class BagOfWords(Featurizer):
             value = getattr(self, name)
             low, high = value if isinstance(value, (tuple, list)) and len(value) == 2 else (0, 0)
             if not is_integer(low) or not is_integer(high) or not 1 <= low <= high <= _MAX_NGRAM:
-                expected = f"two whole numbers from 1 to {_MAX_NGRAM} in ascending order"
-                raise InputError(f"{name} must be {expected}, got {value!r}")
+                bounds = f"1 to {_MAX_NGRAM} in ascending order"
+                raise InputError(f"{name} must be two whole numbers from {bounds}, got {value!r}")
         if self.max_features is not None:
             check_integer(self.max_features, "max_features", 1)
         check_integer(self.min_df, "min_df", 1)
