@@ -19,21 +19,8 @@ if TYPE_CHECKING:
     from dlfh.methods import DLFH, KDLFH
     from dlfh.metrics import evaluate
 
-__all__ = [
-    "DLFH",
-    "KDLFH",
-    "Collection",
-    "DLFHError",
-    "Encoder",
-    "Index",
-    "InputError",
-    "ModelError",
-    "NotFittedError",
-    "StorageError",
-    "__version__",
-    "evaluate",
-    "load",
-]
+__all__ = ["DLFH", "KDLFH", "Collection", "Encoder", "Index", "__version__", "evaluate", "load"]
+__all__ += ["DLFHError", "InputError", "ModelError", "NotFittedError", "StorageError"]
 
 # Public names are imported on first use: NumPy, SciPy and Numba take about a second to load, and `dlfh --help` needs
 # none of them.

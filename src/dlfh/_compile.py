@@ -50,15 +50,6 @@ _watch = _Watch()
 numba.core.event.register("numba:compile", _watch)
 
 
-def _jit(function: Callable[..., Any]) -> Any:
-    # No parallel=True: Numba's thread layers abort on concurrent use (workqueue) or after a fork (OpenMP). Kernels
-    # release the GIL instead, and Python threads run them on blocks of rows.
-    try:
-        return numba.njit(function, nogil=True, cache=True)
-    except RuntimeError:  # neither the package nor the user's cache folder is writable
-        return numba.njit(function, nogil=True)
-
-
 def _layout(argument: Any) -> Any:
     # Determines the argument's Numba type at a fraction of the cost of numba.typeof.
     if isinstance(argument, np.ndarray):
@@ -77,7 +68,12 @@ class Kernel:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
-        self._dispatcher = _jit(function)
+        # No parallel=True: Numba's thread layers abort on concurrent use (workqueue) or after a fork (OpenMP). Kernels
+        # release the GIL instead, and Python threads run them on blocks of rows.
+        try:
+            self._dispatcher = numba.njit(function, nogil=True, cache=True)
+        except RuntimeError:  # neither the package nor the user's cache folder is writable
+            self._dispatcher = numba.njit(function, nogil=True)
         _watch.watched.add(self._dispatcher)
         self._compiled: set[tuple[Any, ...]] = set()
 

@@ -143,12 +143,7 @@ def reading(file: Path, kind: str) -> Iterator[Budget]:
         except MemoryError:
             raise InputError("it is damaged, or needs more memory than is available") from None
         except Exception:  # parsers raise all kinds of errors on damaged files
-            raise InputError(f"it is damaged, truncated or not {kind}{_hint(file, head)}") from None
-
-
-def _hint(file: Path, head: bytes) -> str:
-    """Return a hint if the first bytes of a file indicate another format than its suffix."""
-    if not head:
-        return ": it is empty"
-    kinds = (kind for start, kind in _FIRST_BYTES.items() if head.startswith(start) and file.suffix not in kind)
-    return "".join(f"; it looks like {kind}" for kind in kinds)
+            # The first bytes may indicate another format than the suffix.
+            found = (each for start, each in _FIRST_BYTES.items() if head.startswith(start) and file.suffix not in each)
+            hint = "".join(f"; it looks like {each}" for each in found) if head else ": it is empty"
+            raise InputError(f"it is damaged, truncated or not {kind}{hint}") from None

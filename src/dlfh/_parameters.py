@@ -51,10 +51,8 @@ class Parameterized:
         direct = {name: value for name, value in parameters.items() if name in known}
         for name in nested:
             if not hasattr(direct.get(name, getattr(self, name)), "set_params"):
-                inner = next(iter(nested[name]))
-                raise InputError(
-                    f"cannot set {name}__{inner}: the {name!r} of this {type(self).__name__} has no parameters"
-                )
+                called = f"{name}__{next(iter(nested[name]))}"
+                raise InputError(f"cannot set {called}: the {name!r} of this {type(self).__name__} has no parameters")
         for name, value in direct.items():
             setattr(self, name, value)
         for name, values in nested.items():
@@ -62,10 +60,11 @@ class Parameterized:
         return self
 
     def __repr__(self) -> str:
+        # Compare reprs, because comparing arrays gives arrays and NaN differs from itself.
         shown = [
             f"{name}={_short(value)}"
             for name, default in _defaults(type(self)).items()
-            if _differs(value := getattr(self, name), default)
+            if (value := getattr(self, name)) is not default and repr(value) != repr(default)
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
 
@@ -83,11 +82,6 @@ class Parameterized:
 def _defaults(kind: type) -> dict[str, Any]:
     """Return the parameters of a class and their defaults."""
     return {name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()}
-
-
-def _differs(value: Any, default: Any) -> bool:
-    # Compare reprs, because comparing arrays gives arrays and NaN differs from itself.
-    return value is not default and repr(value) != repr(default)
 
 
 def _short(value: Any) -> str:

@@ -18,14 +18,9 @@ from dlfh.errors import InputError
 #: Maximum number of rows or columns of an empty matrix: a file can declare any number, and they take memory.
 _MAX_EMPTY_SIDE = 10_000_000
 Shape = tuple[int, int]
-_COMPRESSED = ("data", "indices", "indptr")  #: SciPy's names of the parts of each layout.
-_PARTS = {
-    "csr": _COMPRESSED,
-    "csc": _COMPRESSED,
-    "bsr": _COMPRESSED,
-    "coo": ("data", "row", "col"),
-    "dia": ("data", "offsets"),
-}
+#: SciPy's names of the parts of each layout.
+_PARTS: dict[str, tuple[str, ...]] = {"coo": ("data", "row", "col"), "dia": ("data", "offsets")}
+_PARTS |= dict.fromkeys(("csr", "csc", "bsr"), ("data", "indices", "indptr"))
 
 
 def compressed_rows(matrix: Any, called: str) -> sp.csr_array:
@@ -103,7 +98,13 @@ def _checked_diagonals(called: str, shape: Shape, values: Array, offsets: Array)
 def _checked_compressed(
     called: str, shape: Shape, layout: str, values: Array, indices: Array, indptr: Array
 ) -> tuple[Any, ...]:
-    major, minor = _sides(called, values, shape, layout)
+    # The number of compressed rows (or columns), and the upper bound of the indices.
+    major, minor = (shape[1], shape[0]) if layout == "csc" else shape
+    if layout == "bsr":
+        height, width = values.shape[1:]
+        if not height or not width or major % height or minor % width:
+            raise _damaged(called, f"blocks of {height} x {width} do not tile a matrix of {major} x {minor}")
+        major, minor = major // height, minor // width
     if indptr.ndim != 1 or indptr.dtype.kind not in "iu" or len(indptr) != major + 1:
         raise _damaged(called, f"indptr must be {major + 1} integers, got {_described(indptr)}")
     if indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
@@ -115,18 +116,8 @@ def _checked_compressed(
         )
     if _is_plain_index(indptr) and indptr.dtype == checked.dtype:
         return values, checked, indptr
-    width = np.int32 if max(len(checked), minor) <= np.iinfo(np.int32).max else np.int64
-    return values, checked.astype(width), indptr.astype(width)
-
-
-def _sides(called: str, values: Array, shape: Shape, layout: str) -> tuple[int, int]:
-    """Return the number of compressed rows (or columns) and the upper bound of the indices."""
-    if layout != "bsr":
-        return shape if layout == "csr" else (shape[1], shape[0])
-    height, width = values.shape[1:]
-    if not height or not width or shape[0] % height or shape[1] % width:
-        raise _damaged(called, f"blocks of {height} x {width} do not tile a matrix of {shape[0]} x {shape[1]}")
-    return shape[0] // height, shape[1] // width
+    dtype = np.int32 if max(len(checked), minor) <= np.iinfo(np.int32).max else np.int64
+    return values, checked.astype(dtype), indptr.astype(dtype)
 
 
 def _checked_values(called: str, data: Array, n_dimensions: int) -> Array:

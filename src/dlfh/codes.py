@@ -93,9 +93,8 @@ def hamming_distances(a: npt.ArrayLike, b: npt.ArrayLike, *, n_jobs: int | None 
     """
     packed_a, packed_b = check_codes(a, "a"), check_codes(b, "b")
     if packed_a.shape[1] != packed_b.shape[1]:
-        raise InputError(
-            f"codes must have the same length, but a has {packed_a.shape[1]} bytes and b has {packed_b.shape[1]}"
-        )
+        lengths = f"a has {packed_a.shape[1]} bytes and b has {packed_b.shape[1]}"
+        raise InputError(f"codes must have the same length, but {lengths}")
     a_words, b_words = as_words(packed_a), by_word(packed_b)
     distances = np.empty((len(packed_a), len(packed_b)), np.uint16)
 

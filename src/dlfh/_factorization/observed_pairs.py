@@ -43,8 +43,7 @@ class ObservedPairs:
         """Read S: a dense matrix with NaN for unobserved entries, or a sparse one whose stored entries are observed."""
         given = similarity if sp.issparse(similarity) else np.asarray(similarity)
         if given.shape != (n_points, n_points):
-            expected = f"similarity must have shape {(n_points, n_points)} (points x points)"
-            raise InputError(f"{expected}, got {given.shape}")
+            raise InputError(f"similarity must have shape {(n_points,) * 2} (points x points), got {given.shape}")
         if sp.issparse(given):
             matrix = sp.coo_array(checked_sparse(given, "similarity"))
             values, rows, columns = matrix.data, matrix.coords[0], matrix.coords[1]
@@ -93,7 +92,9 @@ class ObservedPairs:
         S = self._directed(a, b)
         if self.present is None:
             return S
-        return _with_entries(S, self.present[b][S.indices] & np.repeat(self.present[a], np.diff(S.indptr)))
+        keep = self.present[b][S.indices] & np.repeat(self.present[a], np.diff(S.indptr))
+        n_kept = np.concatenate([[0], np.cumsum(keep)])
+        return sp.csr_array((S.data[keep], S.indices[keep], n_kept[S.indptr]), shape=S.shape)  # with stored zeros
 
     def similar_share(self, n_modalities: int) -> float:
         """Return the weighted share p of similar pairs among the observed ones."""
@@ -146,12 +147,6 @@ class ObservedPairs:
         block = workers.even_block(len(self), max(S.nnz, 1) / len(self))
         counts = np.sum(workers.map_blocks(count, len(self), block), axis=0)
         return pair_weight(self.pair_weights, a, b) * counts
-
-
-def _with_entries(S: sp.csr_array, keep: Mask) -> sp.csr_array:
-    """Return a matrix of the stored entries that ``keep`` selects, including stored zeros."""
-    n_kept = np.concatenate([[0], np.cumsum(keep)])
-    return sp.csr_array((S.data[keep], S.indices[keep], n_kept[S.indptr]), shape=S.shape)
 
 
 def _pairs(S: sp.csr_array) -> tuple[Integers, npt.NDArray[np.int32], Codes]:

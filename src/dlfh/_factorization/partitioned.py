@@ -3,7 +3,8 @@
 Updating a row needs its labels and the m sampled columns, but no other row. The sorted label sets are therefore split
 into parts, each in the memory of a worker. The coordinating process knows the number of sets and points of each part,
 draws the columns, and broadcasts their labels and codes in each half-iteration. It draws and counts as `solver` does,
-in integers, so the codes are bit for bit the same for any partition.
+in integers, so the codes are bit for bit the same for any partition. The functions from `_sampled_keys` on run on the
+workers.
 """
 
 from __future__ import annotations
@@ -20,18 +21,9 @@ import numpy as np
 
 from dlfh import _kernels
 from dlfh._arrays import Codes, Integers
+from dlfh._factorization import solver
 from dlfh._factorization.likelihood import LatentFactorModel
-from dlfh._factorization.solver import (
-    Columns,
-    LabelRows,
-    PairWeights,
-    Sample,
-    count_similar,
-    other_modalities,
-    pair_weight,
-    share_stride,
-    update,
-)
+from dlfh._factorization.solver import Columns, LabelRows, PairWeights, Sample, other_modalities, pair_weight
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh.blocks.base import BlockValues
@@ -75,7 +67,7 @@ class PartitionedLabels:
 
     def similar_share(self, n_modalities: int) -> float:
         """Return the weighted share of similar pairs, counted like `LabelRows.similar_share`."""
-        stride = share_stride(self.n_sets)
+        stride = solver.share_stride(self.n_sets)
         firsts = [int(-start % stride) for start in _starts(self.sizes)]
         chosen = self.parts.map(functools.partial(_Part.strided, stride=stride), BlockValues(firsts)).combine(_merged)
         counts = self.parts.map_reduce(_Part.count_similar, operator.add, chosen)
@@ -112,7 +104,7 @@ class _Part:
         return self.sets.select(np.arange(first, self.sets.n_sets, stride))
 
     def count_similar(self, chosen: LabelSets) -> Integers:
-        return count_similar(chosen, self.sets)
+        return solver.count_similar(chosen, self.sets)
 
     def start(self, draws: Sequence[tuple[np.random.Generator, int, int]], *, n_bits: int) -> _State:
         codes = [random_codes(copy.deepcopy(rng), stop, n_bits)[start:] for rng, start, stop in draws]
@@ -128,7 +120,7 @@ class _Part:
     def update(self, state: _State, columns: Columns, *, model: LatentFactorModel, modality: int) -> _State:
         updated = state.codes[modality].copy()
         with Workers(1) as workers:
-            flips = update(model, updated, LabelRows.of_label_sets(self.sets), columns, workers)
+            flips = solver.update(model, updated, LabelRows.of_label_sets(self.sets), columns, workers)
         codes = (*state.codes[:modality], updated, *state.codes[modality + 1 :])
         received = sum(array.nbytes for array in (columns.codes, columns.weights, *columns.lists))
         return _State(codes, flips, received)
@@ -205,9 +197,6 @@ def _starts(sizes: Integers) -> list[int]:
     return [0, *np.cumsum(sizes)[:-1].tolist()]
 
 
-# In the coordinating process
-
-
 def _generators(
     rng: np.random.Generator, sizes: Integers, n_bits: int
 ) -> Iterator[tuple[np.random.Generator, int, int]]:
@@ -236,9 +225,6 @@ def _places(points: Integers, sample: Sample) -> list[Integers]:
     ends = np.cumsum(points)
     by_part = np.split(places, np.searchsorted(places, ends[:-1]))
     return [part - start for part, start in zip(by_part, [0, *ends], strict=False)]
-
-
-# On the workers
 
 
 def _sampled_keys(sets: LabelSets) -> tuple[int, list[tuple[int, ...]]]:

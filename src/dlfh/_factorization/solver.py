@@ -188,18 +188,15 @@ class LabelRows:
             rows = np.flatnonzero(weights) if self.present is not None else np.arange(len(self))
             return rows, weights[rows]
         n_points = int(weights.sum())
+        # Places among the points with the modality, sorted by label set: random places select the same label sets,
+        # whether rows are points or label sets, for any order of points.
         places = sample.rng.choice(n_points, min(sample.size, n_points), replace=False)
-        return np.unique(self._rows_at(places, modality), return_counts=True)
-
-    def _rows_at(self, places: Integers, modality: int) -> Integers:
-        """Return the rows of points, given by their places among the points with the modality, sorted by label set.
-
-        Random places then select the same label sets, whether rows are points or label sets, for any order of points.
-        """
         if len(self) == self.labels.n_sets and np.array_equal(self.set_of_row, np.arange(len(self))):
-            return np.searchsorted(np.cumsum(self.weights_in(modality)), places, side="right")
-        order = self._order
-        return self.row_of_point[order if self.present is None else order[self.present[modality][order]]][places]
+            rows = np.searchsorted(np.cumsum(weights), places, side="right")
+        else:
+            order = self._order
+            rows = self.row_of_point[order if self.present is None else order[self.present[modality][order]]][places]
+        return np.unique(rows, return_counts=True)
 
     @functools.cached_property
     def _order(self) -> Integers:
