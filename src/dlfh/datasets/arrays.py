@@ -211,10 +211,6 @@ def _read_npz(file: Path, budget: Budget) -> Arrays:
     return {_ONLY: rows_from_parts(repr(_ONLY), arrays, arrays["shape"], layout)}
 
 
-def _read_hdf5(file: Path, budget: Budget) -> Arrays:
-    return _join_sparse(read_hdf5(file, budget))
-
-
 def _read_safetensors(file: Path, budget: Budget) -> Arrays:
     import safetensors.numpy
 
@@ -281,7 +277,7 @@ _READERS: dict[str, tuple[str, Callable[[Path, Budget], Arrays]]] = {
     ".npz": ("a NumPy archive", _read_npz),
     ".npy": ("a NumPy array", _read_npy),
     ".mat": ("a MATLAB file", read_matlab),
-    **dict.fromkeys((".h5", ".hdf5"), ("an HDF5 file", _read_hdf5)),
+    **dict.fromkeys((".h5", ".hdf5"), ("an HDF5 file", lambda file, budget: _join_sparse(read_hdf5(file, budget)))),
     ".parquet": ("a Parquet table", read_parquet),
     ".safetensors": ("a safetensors file", _read_safetensors),
 }

@@ -128,15 +128,13 @@ class _FlatTable(NamedTuple):
 
     def table(self, number: int) -> _FlatTable | None:
         """Return the table or list to which a field refers."""
-        place = self.field(number)
-        if place is None:
+        if (place := self.field(number)) is None:
             return None
         (offset,) = struct.unpack_from("<I", self.content, place)
         return _FlatTable(self.content, place + offset)
 
     def pairs(self, number: int) -> list[tuple[int, int]]:
-        found = self.table(number)
-        if found is None:
+        if (found := self.table(number)) is None:
             return []
         (n,) = struct.unpack_from("<I", self.content, found.place)
         return list(struct.iter_unpack("<2q", self.content[found.place + 4 : found.place + 4 + 16 * n]))
@@ -163,10 +161,8 @@ def _n_values(column: Any) -> int:
 
 
 def to_cells(name: str, column: Any) -> list[Any]:
-    """Return a column as Python values; equal values of a dictionary-encoded column share one object.
-
-    Times that Python cannot represent (nanoseconds, other millennia) become strings.
-    """
+    """Return a column as Python values; equal values of a dictionary-encoded column share one object."""
+    # Times that Python cannot represent (nanoseconds, other millennia) become strings.
     pyarrow = _pyarrow()
     cells: list[Any] = []
     for chunk in column.chunks:

@@ -47,7 +47,17 @@ def check_parts(parts: dict[str, Part], description: Description | None, ignored
     for part in parts.values():
         for name, matrix in part.features().items():
             _check_finite(name, matrix)
-    _check_sizes(parts)
+    if "all" in parts:
+        if parts["all"].n_points < 2:
+            raise InputError("at least two points are needed, but there is only one")
+        return
+    queries, database = parts["queries"], parts.get("database", parts["train"])
+    if queries.n_points > database.n_points:
+        a, b = (next(iter(part.features())) for part in (queries, database))
+        raise InputError(
+            f"{a} has {queries.n_points} rows but {b} has only {database.n_points}: "
+            "queries and database are swapped, or the database is truncated"
+        )
 
 
 def _shape(array: Any) -> str:
@@ -108,25 +118,9 @@ def _check_finite(name: str, array: Any) -> None:
         raise InputError(f"{name} contains NaN or infinity: {count}, the first in row {rows[0]}, column {columns[0]}")
 
 
-def _check_sizes(parts: dict[str, Part]) -> None:
-    if "all" in parts and parts["all"].n_points < 2:
-        raise InputError("at least two points are needed, but there is only one")
-    if "all" in parts:
-        return
-    queries, database = parts["queries"], parts.get("database", parts["train"])
-    if queries.n_points > database.n_points:
-        a, b = (next(iter(part.features())) for part in (queries, database))
-        raise InputError(
-            f"{a} has {queries.n_points} rows but {b} has only {database.n_points}: "
-            "queries and database are swapped, or the database is truncated"
-        )
-
-
 def read_labels(parts: dict[str, Part]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the labels of each part, and a sentence for each variable in which some points have no label.
-
-    All parts have labels in the same form: sparse indicator matrices, class ids, label names, or lists of label names.
-    """
+    """Return the labels of each part, and a sentence for each variable in which some points have no label."""
+    # All parts must have the same form: sparse indicator matrices, class ids, label names, or lists of label names.
     labels = {name: _one_form(part) for name, part in parts.items()}
     (first_part, first), *_ = labels.items()
     called = parts[first_part].names["labels"]

@@ -29,10 +29,8 @@ _GRID_CELL_BYTES, _CELL_BYTES, _ROW_BYTES = 32, 120, 400
 
 
 def read_sheet(file: Path, budget: Budget) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the position and the cells of each non-empty row, padded to at least the length of the first.
-
-    Dates and times are strings in ISO format; empty cells and errors such as #N/A are None.
-    """
+    """Yield position and cells of each non-empty row, at least as many as in the first."""
+    # Dates and times are strings in ISO format; empty cells and errors such as #N/A are None.
     calamine = require("python_calamine", "reading Excel workbooks", "excel")
     parts = _unpack(file, budget)
     usages = [_Part(content) for content in parts.values()]

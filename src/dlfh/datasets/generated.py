@@ -165,30 +165,25 @@ def _label_sets_like(rng: np.random.Generator, description: Description, n_point
 
 
 def _scene_label_sets(rng: np.random.Generator, description: Description) -> tuple[Mask, Floats]:
-    """Draw the required number of distinct label sets, and count how often each was drawn."""
-    probabilities = _scenes(rng, description.n_labels, description.labels_per_point)
+    """Draw the required number of distinct label sets, each from a random scene, and count how often each was drawn."""
+    n_labels = description.n_labels
+    # Each scene has a probability for each label, scaled to the required mean number of labels per labelled point.
+    logits = -0.7 * np.log(np.arange(1, n_labels + 1)) + 1.5 * rng.standard_normal((2 * n_labels, n_labels))
+    low, high = -20.0, 20.0
+    for _ in range(60):  # bisection: the mean number of labels of a labelled point increases with the shift
+        shift = (low + high) / 2
+        probabilities = 1 / (1 + np.exp(-(logits + shift)))
+        non_empty = 1 - np.prod(1 - probabilities, axis=1)
+        too_few = probabilities.sum() / non_empty.sum() < description.labels_per_point
+        low, high = (shift, high) if too_few else (low, shift)
     counts: Counter[bytes] = Counter()
     while len(counts) < description.n_label_sets:
-        uniform = rng.random((_DRAWS, description.n_labels))
+        uniform = rng.random((_DRAWS, n_labels))
         drawn = uniform < probabilities[rng.integers(len(probabilities), size=_DRAWS)]
         for row in np.packbits(drawn[drawn.any(axis=1)], axis=1):
             counts[row.tobytes()] += 1
             if len(counts) == description.n_label_sets:
                 break
     packed = np.frombuffer(b"".join(counts), np.uint8).reshape(len(counts), -1)
-    sets = np.unpackbits(packed, axis=1, count=description.n_labels).astype(bool)
+    sets = np.unpackbits(packed, axis=1, count=n_labels).astype(bool)
     return sets, np.array(list(counts.values()), np.float64)
-
-
-def _scenes(rng: np.random.Generator, n_labels: int, labels_per_point: float) -> Floats:
-    """Return each scene's label probabilities, scaled to the required mean number of labels per labelled point."""
-    popularity = -0.7 * np.log(np.arange(1, n_labels + 1))
-    logits = popularity + 1.5 * rng.standard_normal((2 * n_labels, n_labels))
-    low, high = -20.0, 20.0
-    for _ in range(60):  # bisection: the number of labels increases with the shift
-        shift = (low + high) / 2
-        probabilities = 1 / (1 + np.exp(-(logits + shift)))
-        non_empty = 1 - np.prod(1 - probabilities, axis=1)
-        too_few = probabilities.sum() / non_empty.sum() < labels_per_point
-        low, high = (shift, high) if too_few else (low, shift)
-    return probabilities

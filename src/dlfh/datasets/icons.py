@@ -45,12 +45,8 @@ class Icons:
 
     def take(self, rows: Sequence[int] | Integers) -> Icons:
         """Return the icons in ``rows``."""
-        return Icons(
-            tuple(self.ids[row] for row in rows),
-            self.images[np.asarray(rows, np.int64)],
-            tuple(self.texts[row] for row in rows),
-            tuple(self.labels[row] for row in rows),
-        )
+        ids, texts = tuple(self.ids[row] for row in rows), tuple(self.texts[row] for row in rows)
+        return Icons(ids, self.images[np.asarray(rows, np.int64)], texts, tuple(self.labels[row] for row in rows))
 
     def labelled(self) -> Icons:
         """Return the icons with at least one category."""
@@ -114,23 +110,18 @@ def _read_icons(file: Path) -> dict[str, tuple[str, str]]:
     """Return the style and the text of each icon."""
     try:
         entries = json.loads(file.read_text(encoding="utf-8"))
-        return {
-            name: (
-                next(style for style in _STYLES if style in entry["free"]),
-                _join_terms([entry["label"], *map(str, entry["search"]["terms"])]),
-            )
-            for name, entry in sorted(entries.items())
-            if entry["free"]
-        }
+        icons = {}
+        for name, entry in sorted(entries.items()):
+            if entry["free"]:
+                distinct: dict[str, str] = {}
+                for written in (entry["label"], *map(str, entry["search"]["terms"])):
+                    term = " ".join(written.split())
+                    distinct.setdefault(term.casefold(), term)
+                style = next(style for style in _STYLES if style in entry["free"])
+                icons[name] = style, ", ".join(term for term in distinct.values() if term)
+        return icons
     except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
         raise InputError(f"unexpected format of {file.name} in fontawesomefree: {error!r}") from None
-
-
-def _join_terms(terms: list[str]) -> str:
-    distinct: dict[str, str] = {}
-    for term in (" ".join(term.split()) for term in terms):
-        distinct.setdefault(term.casefold(), term)
-    return ", ".join(term for term in distinct.values() if term)
 
 
 def _read_labels(file: Path) -> dict[str, list[str]]:

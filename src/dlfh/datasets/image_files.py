@@ -43,10 +43,8 @@ def images_in(folder: Path) -> tuple[list[Path], dict[Path, str]]:
 
 
 def find_image(folder: Path, written: str) -> tuple[Path | None, str]:
-    """Return the file that a table names, relative to a folder; if there is none, return None and the reason.
-
-    Tries both Unicode forms of accented names, since file systems differ, and slashes for Windows backslashes.
-    """
+    """Return the file that a table names, relative to a folder; if there is none, return None and the reason."""
+    # File systems differ in the Unicode form of accented names; Windows writes backslashes.
     spellings = [unicodedata.normalize(form, written) for form in ("NFC", "NFD")]
     try:
         for spelling in (*spellings, *(spelling.replace("\\", "/") for spelling in spellings)):

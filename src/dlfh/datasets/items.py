@@ -164,8 +164,7 @@ def _take(values: Any, rows: Integers) -> Any:
 
 def check_modality_names(names: Iterable[str]) -> None:
     """Raise InputError for a name that is reserved in item metadata."""
-    reserved = sorted(RESERVED_NAMES & {*names})
-    if reserved:
+    if reserved := sorted(RESERVED_NAMES & {*names}):
         raise InputError(f"a modality cannot be called {reserved[0]!r}: choose another name")
 
 

@@ -114,8 +114,7 @@ def _read_layout(arrays: Mapping[str, Any]) -> Contents:
     if len(set(rows.values())) != 1:
         counts = ", ".join(f"{name!r} has {count}" for name, count in rows.items())
         raise InputError(f"modalities and labels must have the same number of rows: {counts}")
-    label_names = about.get("label_names", arrays.get("label_names"))
-    if label_names is not None:
+    if (label_names := about.get("label_names", arrays.get("label_names"))) is not None:
         label_names = tuple(str(name) for name in _vector(label_names))
     labels = arrays["labels"]
     if not sp.issparse(labels) and labels.shape[1:] == (1,):  # class ids from a format without vectors

@@ -142,7 +142,6 @@ def load_dataset(
     if n_queries is not None:
         check_integer(n_queries, "n_queries", 1)
     check_random_state(random_state)
-
     draw = partial(_draw_queries, description=description, random_state=random_state, n_queries=n_queries)
     loaded = load_file(file, description, modalities=modalities, on_leak=on_leak, draw=draw)
     parts = loaded.parts
@@ -164,7 +163,12 @@ def load_file(
 ) -> LoadedFile:
     """Load a user's file, or the file of a known data set, like `load_dataset`; ``draw`` returns a new split."""
     check_choice(on_leak, "on_leak", ("warn", "error", "drop"))
-    _check_modalities(modalities)
+    if modalities is not None:
+        pairs = modalities.items() if isinstance(modalities, Mapping) else [(modalities, None)]
+        if not all(isinstance(name, str) for pair in pairs for name in pair):
+            raise InputError(f"modalities must map new names to names in the file, got {modalities!r}")
+        if len(modalities) < 2:
+            raise InputError(f"modalities must name at least two modalities, got {dict(modalities)}")
     arrays = read_arrays(path)
     culprit = str(path) if description is None else f"{path} is not {description.title} as expected"
     with prefixed(culprit):
@@ -192,16 +196,6 @@ def load_file(
     return LoadedFile(name, parts, tuple(dict.fromkeys(notes)), as_published=usual and not different)
 
 
-def _check_modalities(modalities: Mapping[str, str] | None) -> None:
-    if modalities is None:
-        return
-    pairs = modalities.items() if isinstance(modalities, Mapping) else [(modalities, None)]
-    if not all(isinstance(name, str) for pair in pairs for name in pair):
-        raise InputError(f"modalities must map new names to names in the file, got {modalities!r}")
-    if len(modalities) < 2:
-        raise InputError(f"modalities must name at least two modalities, got {dict(modalities)}")
-
-
 def _choose(part: Part, modalities: Mapping[str, str] | None, description: Description | None) -> Part:
     """Return a part with the requested modalities under their new names."""
     stored = part.points.modalities
@@ -219,13 +213,10 @@ def _choose(part: Part, modalities: Mapping[str, str] | None, description: Descr
 
 def _points(parts: dict[str, Part], labels: dict[str, Any]) -> dict[str, Paired]:
     """Check the parts and convert their features to floating point, dense in all parts or sparse in all."""
-    first = next(iter(parts.values())).points.modalities
-    sparse = {
-        name
-        for name, matrix in first.items()
-        if sp.issparse(matrix) or np.count_nonzero(matrix) < _SPARSE_BELOW * matrix.size
-    }
-    points = {}
+    sparse, points = set(), {}
+    for name, matrix in next(iter(parts.values())).points.modalities.items():
+        if sp.issparse(matrix) or np.count_nonzero(matrix) < _SPARSE_BELOW * matrix.size:
+            sparse.add(name)
     for name, part in parts.items():
         modalities = {}
         for modality, matrix in part.points.modalities.items():

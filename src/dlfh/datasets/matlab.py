@@ -53,20 +53,7 @@ def read_matlab(file: Path, budget: Budget) -> dict[str, Any]:
 def _read_matlab4(content: bytes) -> dict[str, Any]:
     import scipy.io.matlab
 
-    _check_sizes4(content)
-    if scipy.io.matlab.matfile_version(io.BytesIO(content), appendmat=False)[0] != 0:
-        raise ValueError("not a MATLAB 4 file")
-    with np.errstate(invalid="raise"):  # a NaN index in a sparse matrix
-        variables = scipy.io.loadmat(io.BytesIO(content), appendmat=False)
-    return {
-        name: compressed_rows(value, repr(name)) if sp.issparse(value) else value
-        for name, value in variables.items()
-        if not name.startswith("__")
-    }
-
-
-def _check_sizes4(content: bytes) -> None:
-    """Check that no matrix declares more values than the file contains, because SciPy would allocate them all."""
+    # SciPy would allocate all values that a matrix declares, so the file must contain as many.
     place, order = 0, "<" if 0 <= int.from_bytes(content[:4], "little") <= 5000 else ">"  # as SciPy decides
     while place < len(content):
         kind, n_rows, n_columns, imaginary, name_length = struct.unpack_from(order + "5i", content, place)
@@ -76,6 +63,15 @@ def _check_sizes4(content: bytes) -> None:
         place += 20 + name_length + n_rows * n_columns * width * (2 if imaginary == 1 else 1)
     if place > len(content):
         raise ValueError("truncated matrix")
+    if scipy.io.matlab.matfile_version(io.BytesIO(content), appendmat=False)[0] != 0:
+        raise ValueError("not a MATLAB 4 file")
+    with np.errstate(invalid="raise"):  # a NaN index in a sparse matrix
+        variables = scipy.io.loadmat(io.BytesIO(content), appendmat=False)
+    return {
+        name: compressed_rows(value, repr(name)) if sp.issparse(value) else value
+        for name, value in variables.items()
+        if not name.startswith("__")
+    }
 
 
 class _Element(NamedTuple):

@@ -161,8 +161,7 @@ class Split:
 
         contents = read_contents(path)
         points = {name: part.points for name, part in contents.parts.items()}
-        missing = [name for name in ("train", "queries") if name not in points]
-        if missing:
+        if missing := [name for name in ("train", "queries") if name not in points]:
             raise InputError(f"{path} is not split: it has no {missing[0]!r} points; use Paired.read")
         name = Path(path).stem if contents.name is None else contents.name
         return cls(name, points["train"], points["queries"], points.get("database", points["train"]), contents.notes)

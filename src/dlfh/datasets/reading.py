@@ -106,8 +106,7 @@ def read_items(
         raise InputError(f"max_skipped must be between 0 and 1, got {max_skipped:g}")
     if separator == "":
         raise InputError("separator is empty: pass the character between labels")
-    repeated = {*images} & {*texts} | {*images, *texts} & {*matrices}
-    if repeated:
+    if repeated := {*images} & {*texts} | {*images, *texts} & {*matrices}:
         raise InputError(f"modality {min(repeated)!r} is given twice: pass one source for each modality")
     if place is not None and not place.exists():
         raise InputError(f"{place} does not exist: expected a folder of images, a table or a file of arrays")
@@ -116,9 +115,8 @@ def read_items(
     if table is not None:
         if place is not None and not place.is_dir():
             raise InputError(f"{place} is not a folder: if a table is given, source must be the folder of its images")
-        items = _from_table(
-            read_table(table, encoding=encoding), place, id, images, texts, matrices, labels, separator, max_skipped
-        )
+        read = read_table(table, encoding=encoding)
+        items = _from_table(read, place, id, images, texts, matrices, labels, separator, max_skipped)
     elif place is not None and place.is_dir() and not matrices and not is_array_folder(place):
         for option, value in (("id", id), ("image", image), ("text", text), ("labels", labels)):
             if value is not None:
@@ -130,8 +128,7 @@ def read_items(
     else:
         items = _from_arrays(place, id, matrices, labels, part)
     items = replace(drop_unusable(items), max_skipped=max_skipped)
-    dropped = [problem for problem in items.problems if problem.skipped == "item"]
-    if dropped:
+    if dropped := [problem for problem in items.problems if problem.skipped == "item"]:
         check_skipped(len(dropped), len(items) + len(dropped), max_skipped, "items", dropped[0])
     return items
 

@@ -70,7 +70,12 @@ def read_table(source: Any, *, encoding: str = "utf-8") -> Table:
     too many or too few cells are skipped and listed in ``problems``.
     """
     if is_frame(source):
-        return _from_columns(Path(f"the {type(source).__name__}"), *_frame_columns(source))
+        name = Path(f"the {type(source).__name__}")
+        if _is_pandas(source):
+            columns = [_pandas_cells(column) for _, column in source.items()]
+            return _from_columns(name, map(str, source.columns), columns)
+        table = require("pyarrow", "reading an Arrow table", "parquet").table(source)
+        return _from_columns(name, *_arrow_columns(table))
     file = Path(source)
     suffix = file.suffix.lower()
     kind = "an Excel workbook without a password" if suffix == ".xlsx" else "a table"
@@ -97,7 +102,7 @@ def _from_rows(file: Path, rows: Iterator[tuple[str, Sequence[Any]]], *, typed: 
     return _table(file, names, rows, typed)
 
 
-def _from_columns(file: Path, names: Sequence[str], columns: list[list[Any]]) -> Table:
+def _from_columns(file: Path, names: Iterable[str], columns: list[list[Any]]) -> Table:
     return _table(file, names, ((f"row {number}", row) for number, row in enumerate(zip(*columns, strict=True))))
 
 
@@ -225,12 +230,6 @@ def is_frame(value: Any) -> bool:
 
 def _is_pandas(value: Any) -> bool:
     return hasattr(value, "iloc") and hasattr(value, "columns")
-
-
-def _frame_columns(frame: Any) -> tuple[list[str], list[list[Any]]]:
-    if _is_pandas(frame):
-        return [str(name) for name in frame.columns], [_pandas_cells(column) for _, column in frame.items()]
-    return _arrow_columns(require("pyarrow", "reading an Arrow table", "parquet").table(frame))
 
 
 def _arrow_columns(table: Any) -> tuple[list[str], list[list[Any]]]:
