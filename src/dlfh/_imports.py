@@ -54,12 +54,7 @@ def postpone_numpy_submodules() -> None:
 
 
 def require(module: str, purpose: str, extra: str) -> Any:
-    """Import and return an optional module, or raise an InputError that says how to install it.
-
-    module: Dotted name of the module.
-    purpose: The feature that needs it; the subject of the error message.
-    extra: The extra of ``dlfh`` that installs it.
-    """
+    """Import an optional module; if missing, raise an InputError: ``purpose`` needs it, ``extra`` installs it."""
     try:
         return import_module(module)
     except ImportError:

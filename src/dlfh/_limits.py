@@ -27,8 +27,6 @@ _LIMITS = {
     "DLFH_MAX_OBJECTS": 1_000_000,  # arrays, groups, cells and fields in one file
     "DLFH_MAX_CHARACTERS": 1 << 22,  # characters of one text: more than a novel
 }
-
-
 #: Formats by their first bytes.
 _FIRST_BYTES = {
     b"\x93NUMPY": "a NumPy array (.npy)",
@@ -41,8 +39,7 @@ _FIRST_BYTES = {
 
 def limit_of(variable: str) -> int:
     """Return a limit: the value of its environment variable, or the default."""
-    text = os.environ.get(variable)
-    if text is None:
+    if (text := os.environ.get(variable)) is None:
         return _LIMITS[variable]
     if not text.strip().isdecimal() or len(text) > 30:
         raise InputError(f"the environment variable {variable} must be a non-negative integer, got {text[:40]!r}")
@@ -126,10 +123,7 @@ class Budget:
 
 @contextmanager
 def reading(file: Path, kind: str) -> Iterator[Budget]:
-    """Yield the budget for reading a file, and convert any error of the parser to an InputError that names the file.
-
-    kind: The expected format, such as "a Parquet table", for the message.
-    """
+    """Yield the budget for reading a file; errors of the parser become an InputError that names file and ``kind``."""
     with prefixed(f"cannot read {file}"):
         check_regular_file(file)
         try:

@@ -85,10 +85,8 @@ class Workers(AbstractContextManager["Workers"]):
         return self._pool
 
     def even_block(self, n_rows: int, row_cost: float) -> int:
-        """Return a block size that gives each thread several blocks, but no block with less than the minimum work.
-
-        ``row_cost`` is the work per row in steps, of which a core executes at least 1e9 per second.
-        """
+        """Return a block size that gives each thread several blocks, but no block with less than the minimum work."""
+        # ``row_cost`` is the work per row in steps, of which a core executes at least 1e9 per second.
         if self.n_jobs == 1:
             return max(n_rows, 1)
         smallest = int(_MIN_BLOCK_COST / max(row_cost, 1.0))
@@ -188,6 +186,5 @@ def cancellable(check: Callable[[], None]) -> Iterator[None]:
 
 def checkpoint() -> None:
     """Raise an exception if this thread's computation has been cancelled."""
-    check = getattr(_thread, "check", None)
-    if check is not None:
+    if (check := getattr(_thread, "check", None)) is not None:
         check()

@@ -27,10 +27,7 @@ class Parameterized:
         return tuple(_defaults(cls))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name.
-
-        deep: Whether to include the parameters of nested objects, as ``outer__inner``.
-        """
+        """Return the parameters by name; ``deep`` includes those of nested objects, as ``outer__inner``."""
         parameters: dict[str, Any] = {}
         for name in _defaults(type(self)):
             value = parameters[name] = getattr(self, name)

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from dlfh._terminal import plain
 
 Item = TypeVar("Item")
+Advance = Callable[..., None]  #: Records that one step is done, or the given number of steps.
 _LINE_INTERVAL = 10.0  #: Seconds between two lines in a log file.
-
-
-class Advance(Protocol):
-    """Records that one or more steps are done."""
-
-    def __call__(self, steps: int = 1) -> None: ...
 
 
 class _Lines:
@@ -67,10 +62,7 @@ def track(items: Collection[Item], description: str) -> Iterator[Item]:
 
 @contextmanager
 def progress(show: bool) -> Iterator[Bar]:
-    """Show progress on standard error while the block runs, if ``show`` is true.
-
-    Terminals and notebooks show bars; a log file gets a line every ten seconds.
-    """
+    """Show progress on standard error, if ``show``: bars in terminals and notebooks, lines every 10 seconds in logs."""
     if not show:
         yield Bar()
         return

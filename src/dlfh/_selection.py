@@ -96,10 +96,8 @@ def choose_in_turn(
 
 
 def least_regularised_within_one_se(trials: Sequence[Trial[C]], strength: Callable[[C], float]) -> Trial[C]:
-    """Return the least regularised of the trials whose score is within one standard error of the best.
-
-    Their scores do not differ significantly, and the least regularised candidate fits its training points best.
-    """
+    """Return the least regularised of the trials whose score is within one standard error of the best."""
+    # Their scores do not differ significantly, and the least regularised candidate fits its training points best.
     best = best_trial(trials)
 
     def is_level(trial: Trial[C]) -> bool:

@@ -24,11 +24,9 @@ _PARTS |= dict.fromkeys(("csr", "csc", "bsr"), ("data", "indices", "indptr"))
 
 
 def compressed_rows(matrix: Any, called: str) -> sp.csr_array:
-    """Return a two-dimensional sparse matrix as a valid CSR array.
+    """Return a two-dimensional sparse matrix, named ``called`` in error messages, as a valid CSR array.
 
     Valid parts are shared, not copied; column indices need not be sorted or unique.
-
-    called: Name of the matrix in error messages.
     """
     return sp.csr_array(checked_sparse(matrix, called))
 

@@ -19,10 +19,8 @@ _KINDS = {"U": "strings", "S": "strings", "c": "complex numbers", "O": "Python o
 
 
 def check_features(features: Any, modality: str, n_features: int | None = None) -> Features:
-    """Return ``features`` as a dense array or CSR matrix of numbers, without copying dense data.
-
-    Non-finite values are found later, in the first pass over the data.
-    """
+    """Return features as a dense array or CSR matrix of numbers, without copying dense data."""
+    # Non-finite values are found later, in the first pass over the data.
     raise_if_masked(features, f"modality {modality!r}")
     if sp.issparse(features):
         if features.ndim != 2:
@@ -83,10 +81,8 @@ def check_modalities(
     maximum: int | None = None,
     known: Mapping[str, int] | None = None,
 ) -> dict[str, Features]:
-    """Check the features of each modality, which must have equal numbers of rows, and return them.
-
-    ``known`` maps the modalities of a fitted model to their numbers of features.
-    """
+    """Check the features of each modality, which must have equal numbers of rows, and return them."""
+    # ``known`` maps the modalities of a fitted model to their numbers of features.
     check_names(modalities, method, minimum, maximum)
     if known is not None and set(modalities) != set(known):
         raise InputError(f"{method} needs the model's modalities {sorted(known)}, got {sorted(modalities)}")

@@ -133,19 +133,14 @@ class Blocks(ABC):
         return split
 
     def on_cluster(self) -> Blocks:
-        """Return this matrix read and processed by Dask: by the connected cluster, or else on this machine.
-
-        Workers find files by the same paths as this process.
-        """
+        """Return this matrix read and processed by Dask: by the connected cluster, or else on this machine."""
+        # Workers find files by the same paths as this process.
         from dlfh.blocks.dask import DaskBlocks
 
         return DaskBlocks.reading(self)
 
     def read_ahead(self, *others: Blocks, numbers: Sequence[int] | None = None) -> Iterator[tuple[int, list[Any]]]:
-        """Yield block numbers with the block and the same rows of the others; read the next ones in the background.
-
-        numbers: The blocks to read; all that are not empty by default.
-        """
+        """Yield ``numbers`` (by default all non-empty blocks), the block and the others' same rows, reading ahead."""
 
         def read(number: int) -> list[Any]:
             return [each.read(number) for each in (self, *others)]

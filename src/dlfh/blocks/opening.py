@@ -70,10 +70,8 @@ def matrix_names(path: str | os.PathLike[str]) -> list[str]:
 
 
 def as_blocks(values: Any, name: str) -> Blocks | None:
-    """Return Blocks, Dask arrays and large memory maps as blocks, and None for anything else.
-
-    Files opened by `open_blocks` are read by the workers of the connected Dask cluster, if any.
-    """
+    """Return Blocks, Dask arrays and large memory maps as blocks, and None for anything else."""
+    # Files opened by `open_blocks` are read by the workers of the connected Dask cluster, if any.
     if isinstance(values, Blocks):
         return values.on_cluster() if isinstance(values, (FileBlocks, ParquetBlocks)) and is_connected() else values
     if is_dask(values):
@@ -89,11 +87,7 @@ def in_one_block(matrix: Any, modality: str) -> Blocks:
 
 
 def modality_blocks(modalities: Any, method: str, least: int, most: int | None) -> dict[str, Blocks]:
-    """Return the modalities as blocks: arrays in memory as one block, or split like the modalities in blocks, if any.
-
-    method: Name in error messages.
-    least, most: Range of the number of modalities that the method takes.
-    """
+    """Return the modalities as blocks: arrays in memory as one block, or split like modalities in blocks, if any."""
     check_names(modalities, method, least, most)
     found = {name: as_blocks(values, f"modality {name!r}") for name, values in modalities.items()}
     leader, first = next(((blocks, name) for name, blocks in found.items() if blocks is not None), (None, ""))
@@ -115,10 +109,8 @@ def modality_blocks(modalities: Any, method: str, least: int, most: int | None) 
 
 
 def align(features: dict[str, Blocks]) -> dict[str, Blocks]:
-    """Return features split at the same rows, by the finest of their splits that all of them support.
-
-    If any of them is a Dask array, all are processed by Dask.
-    """
+    """Return features split at the same rows, by the finest of their splits that all of them support."""
+    # If any of them is a Dask array, all are processed by Dask.
     if not all(blocks.is_local for blocks in features.values()):
         features = {name: blocks.on_cluster() for name, blocks in features.items()}
     for leader in sorted(features.values(), key=lambda blocks: -blocks.n_blocks):

@@ -156,17 +156,14 @@ class _Stream:
 
 
 def _files(path: Path) -> list[Path]:
-    files = sorted(path.glob("**/*.parquet")) if path.is_dir() else [path]
-    if not files:
+    if not (files := sorted(path.glob("**/*.parquet")) if path.is_dir() else [path]):
         raise InputError(f"{path} holds no .parquet file")
     return [file.absolute() for file in files]
 
 
 def _starts_in(group: Any, columns: Sequence[str]) -> Integers:
-    """Return the ends of the blocks of a row group, computed from the number of values in its columns.
-
-    The compressed size is unsuitable: a thousand equal values take a few bytes.
-    """
+    """Return the ends of the blocks of a row group, computed from the number of values in its columns."""
+    # The compressed size is unsuitable: a thousand equal values take a few bytes.
     n_bytes = 0
     for stored in map(group.column, range(group.num_columns)):
         if any(f"{stored.path_in_schema}.".startswith(f"{name}.") for name in columns):

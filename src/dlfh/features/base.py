@@ -60,10 +60,6 @@ class Featurizer(Registered, Parameterized, ABC):
             Texts, images or rows of numbers, depending on the featuriser.
         y : ignored
             For scikit-learn pipelines.
-
-        Returns
-        -------
-        self
         """
         self.check_parameters()
         self.n_features_ = self._fit(self._collect(items), strict=True)
@@ -219,20 +215,15 @@ class Vectors(Featurizer):
 
 
 def new_hash(content: bytes = b"") -> hashlib.blake2b:
-    """Return a hash object for file contents.
-
-    A file may be replaced at any time, so image files are identified by a hash of the bytes that were decoded.
-    """
+    """Return a hash object for image files: they are identified by the decoded bytes, since a path may be replaced."""
     return hashlib.blake2b(content, digest_size=16)
 
 
 def read_each(
     items: Any, read: Callable[[Any, int], Any], strict: bool, first: int = 0
 ) -> tuple[list[Any], list[int], dict[int, str]]:
-    """Call ``read(item, position)`` for each item; return the results, their positions, and errors by position.
-
-    ``first`` is the position of the first item. If ``strict``, the first error is raised.
-    """
+    """Call ``read(item, position)`` from position ``first`` on; return results, positions, and errors by position."""
+    # If ``strict``, the first error is raised.
     values, rows, problems = [], [], {}
     for position, item in enumerate(items, first):
         try:

@@ -124,8 +124,7 @@ def _code() -> str:
 
 
 def _default_folder() -> Path | None:
-    chosen = os.environ.get("DLFH_CACHE")
-    if chosen is not None:
+    if (chosen := os.environ.get("DLFH_CACHE")) is not None:
         return None if chosen.lower() in ("", "off") else Path(chosen)
     if os.name == "nt":
         base = os.environ.get("LOCALAPPDATA") or "~\\AppData\\Local"

@@ -283,10 +283,7 @@ class ImageFeaturizer(BlockFeaturizer):
 
 
 def open_item(item: Any, position: int, contents: dict[int, str] | None = None) -> Any:
-    """Return an image as a PIL image in RGB; error messages contain its path or, if it has none, its position.
-
-    contents: Receives the hash of the decoded bytes under ``position``, if the image is a file.
-    """
+    """Return a PIL image in RGB; errors name its path or position, and ``contents`` receives the hash of a file."""
     if not isinstance(item, (str, os.PathLike)):
         return _open_rgb(item, f"image {position}", min_size=_DECODED_SIZE)
     content = read_file(Path(item), str(item))

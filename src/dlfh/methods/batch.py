@@ -126,10 +126,7 @@ class BATCH(Method):
 
 
 class SharedCodes:
-    """B and V, with one row per point (or per label set, if there are no views), and BATCH's updates.
-
-    The initial V need not satisfy the constraints.
-    """
+    """B and V by point, or by label set without views, and BATCH's updates; the first V may violate the constraints."""
 
     def __init__(self, rows: LabelRows, views: list[AnchorFeatures], B: Floats, V: Floats, model: BATCH) -> None:
         self.views, self.B, self.V, self.model = views, B, V, model

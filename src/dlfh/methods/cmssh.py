@@ -104,15 +104,13 @@ class CMSSH(Method):
 
 
 def principal_directions(covariance: Floats, share: float) -> Floats:
-    """Return the fewest principal directions that hold ``share`` of the variance, scaled to variance 1, shape (d, k).
-
-    Without any variance, return one direction of unit length.
-    """
+    """Return the fewest principal directions that hold ``share`` of the variance, scaled to variance 1."""
     variances, vectors = scipy.linalg.eigh(covariance, check_finite=False)
     variances, vectors = variances[::-1], vectors[:, ::-1]
     rank = np.count_nonzero(variances > len(variances) * np.finfo(np.float64).eps * variances[0])
     cumulative = np.cumsum(variances[: max(rank, 1)])
     k = min(int(np.searchsorted(cumulative, share * cumulative[-1])) + 1, len(cumulative))
+    # Without any variance, return one direction of unit length.
     lengths = np.sqrt(variances[:k]) if rank else np.ones(1)
     return vectors[:, :k] * oriented(vectors[:, :k]) / lengths
 

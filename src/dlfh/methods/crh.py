@@ -194,10 +194,8 @@ class BitProblem:
         return border + self.gamma * float(cost) + penalty
 
     def surrogate(self, weights: Sequence[Floats], m: int) -> Surrogate:
-        """Return a convex function of modality m's u, with its gradient.
-
-        Up to terms that do not depend on u, it is an upper bound of the objective that is tight at ``weights``.
-        """
+        """Return a convex function of modality m's u, with its gradient."""
+        # Up to terms that do not depend on u, it is an upper bound of the objective that is tight at ``weights``.
         points, index = self.points[m], self.pairs.index[m]
         other = (self.points[1 - m] @ weights[1 - m])[self.pairs.index[1 - m]]
         z_old = points @ weights[m]

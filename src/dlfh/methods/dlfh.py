@@ -215,10 +215,6 @@ class DLFH(Method):
         similarity : matrix (n, n), optional
             Pairwise similarities instead of labels: 1 if point i in a modality is similar to point j in a later one, 0
             if not; may be asymmetric. Dense, with NaN for unobserved pairs; or sparse, with zeros stored if observed.
-
-        Returns
-        -------
-        self
         """
         with self._fitting(modalities) as features:
             if present is None and labelled is None and similarity is None:
@@ -368,10 +364,6 @@ class DLFH(Method):
         labels : array-like or sparse matrix
             As for `fit`, in the same form each time. Class ids and lists of labels may contain new labels; an indicator
             matrix always has the same columns.
-
-        Returns
-        -------
-        self
 
         Examples
         --------

@@ -31,8 +31,7 @@ def _masks(present: Any, features: Mapping[str, Features], n_points: int) -> tup
         return None
     if not isinstance(present, Mapping):
         raise InputError(f'present must be a dict such as {{"text": mask}}, got {type(present).__name__}')
-    unknown = sorted(set(present) - set(features))
-    if unknown:
+    if unknown := sorted(set(present) - set(features)):
         raise InputError(f"present has the modality {unknown[0]!r}, but the data has {sorted(features)}")
     everyone = np.ones(n_points, bool)
     masks = [_check_mask(present.get(name, everyone), f"present[{name!r}]", n_points) for name in features]

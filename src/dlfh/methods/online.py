@@ -32,10 +32,7 @@ from dlfh.methods.parameter_types import PositiveInt, RidgeOrAuto
 
 @dataclass(frozen=True)
 class FeatureSums:
-    """X'X, X'B and X'1 of one modality over all points so far.
-
-    Unlike `Moments`, features are not centred: the authors' regressions have no intercept.
-    """
+    """X'X, X'B and X'1 of one modality so far, not centred: the authors' regressions have no intercept."""
 
     gram: Floats
     cross: Floats
@@ -170,10 +167,6 @@ class OnlineHasher(Method):
         ----------
         modalities, labels
             As for `DLFH.partial_fit`.
-
-        Returns
-        -------
-        self
 
         Examples
         --------

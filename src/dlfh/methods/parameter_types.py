@@ -25,10 +25,7 @@ RidgeOrAuto = Annotated[float | Literal["auto"], lambda value, name: check_ridge
 
 
 def check_types(model: Any) -> None:
-    """Raise InputError for a parameter that does not have its declared type or is out of range.
-
-    Parameters are the annotated fields of dataclasses; other classes are not checked.
-    """
+    """Raise InputError for an annotated field of a dataclass that has another type or is out of range."""
     for name, hint in _parameters(model.__class__).items():
         _check(getattr(model, name), name, hint)
 

@@ -214,10 +214,8 @@ class _Transposed:
 
 
 def _orthogonal(Z: Floats) -> Floats:
-    """Return the matrix with orthogonal columns closest to the centred Z.
-
-    If Z has fewer directions than columns, return the closest with orthogonal rows in these directions.
-    """
+    """Return the matrix with orthogonal columns closest to the centred Z."""
+    # If Z has fewer directions than columns, return the closest with orthogonal rows in these directions.
     centred = Z - Z.mean(axis=0)
     # P Q' of Z = P S Q' equals Z Q S^-1 Q', with Q'S^2 Q = Z'Z: a small problem whose rounding is below the threshold.
     squares, Q = np.linalg.eigh(centred.T @ centred)
