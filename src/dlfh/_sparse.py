@@ -64,23 +64,26 @@ def _made(layout: str, parts: tuple[Any, ...], shape: Shape) -> Any:
 
 def _checked_parts(called: str, shape: Shape, layout: str, parts: list[Array]) -> tuple[Any, ...]:
     """Return the parts in native types after checking that every index is within the matrix."""
-    values = _checked_values(called, parts[0], {"bsr": 3, "dia": 2}.get(layout, 1))
+    values, n_dimensions = parts[0], {"bsr": 3, "dia": 2}.get(layout, 1)
+    if values.ndim != n_dimensions or values.dtype.kind not in "biufc":
+        plural = "" if n_dimensions == 1 else "s"
+        raise _damaged(called, f"data must be numbers in {n_dimensions} dimension{plural}, got {_described(values)}")
+    if values.dtype == np.float16:  # SciPy accepts it but cannot slice rows
+        values = values.astype(np.float32)
+    elif not values.dtype.isnative:
+        values = values.astype(values.dtype.newbyteorder("="))
     for side, name in zip(shape, ("rows", "columns"), strict=True):
         if side > _MAX_EMPTY_SIDE + 1000 * values.size:
             raise _damaged(called, f"it declares {side} {name} for {values.size} entries")
     if layout == "coo":
-        return _checked_coordinates(called, shape, values, *parts[1:])
+        rows = _checked_indices(called, "rows", parts[1], shape[0])
+        columns = _checked_indices(called, "columns", parts[2], shape[1])
+        if not len(values) == len(rows) == len(columns):
+            raise _damaged(called, f"it has {len(values)} values but {len(rows)} row and {len(columns)} column indices")
+        return values, rows, columns
     if layout == "dia":
         return _checked_diagonals(called, shape, values, *parts[1:])
     return _checked_compressed(called, shape, layout, values, *parts[1:])
-
-
-def _checked_coordinates(called: str, shape: Shape, values: Array, row: Array, column: Array) -> tuple[Any, ...]:
-    rows = _checked_indices(called, "rows", row, shape[0])
-    columns = _checked_indices(called, "columns", column, shape[1])
-    if not len(values) == len(rows) == len(columns):
-        raise _damaged(called, f"it has {len(values)} values but {len(rows)} row and {len(columns)} column indices")
-    return values, rows, columns
 
 
 def _checked_diagonals(called: str, shape: Shape, values: Array, offsets: Array) -> tuple[Any, ...]:
@@ -108,23 +111,12 @@ def _checked_compressed(
     if indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
         raise _damaged(called, "indptr must start at 0 and not decrease")
     checked = _checked_indices(called, "indices", indices, minor)
-    if not int(indptr[-1]) == len(values) == len(checked):
-        raise _damaged(
-            called, f"indptr ends at {indptr[-1]} but there are {len(values)} values and {len(checked)} indices"
-        )
+    if not (end := int(indptr[-1])) == len(values) == len(checked):
+        raise _damaged(called, f"indptr ends at {end} but there are {len(values)} values and {len(checked)} indices")
     if _is_plain_index(indptr) and indptr.dtype == checked.dtype:
         return values, checked, indptr
     dtype = np.int32 if max(len(checked), minor) <= np.iinfo(np.int32).max else np.int64
     return values, checked.astype(dtype), indptr.astype(dtype)
-
-
-def _checked_values(called: str, data: Array, n_dimensions: int) -> Array:
-    if data.ndim != n_dimensions or data.dtype.kind not in "biufc":
-        plural = "" if n_dimensions == 1 else "s"
-        raise _damaged(called, f"data must be numbers in {n_dimensions} dimension{plural}, got {_described(data)}")
-    if data.dtype == np.float16:  # SciPy accepts it but cannot slice rows
-        return data.astype(np.float32)
-    return data if data.dtype.isnative else data.astype(data.dtype.newbyteorder("="))
 
 
 def _checked_indices(called: str, name: str, indices: Array, length: int) -> Array:

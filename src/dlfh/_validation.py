@@ -21,14 +21,14 @@ _KINDS = {"U": "strings", "S": "strings", "c": "complex numbers", "O": "Python o
 def check_features(features: Any, modality: str, n_features: int | None = None) -> Features:
     """Return features as a dense array or CSR matrix of numbers, without copying dense data."""
     # Non-finite values are found later, in the first pass over the data.
-    raise_if_masked(features, f"modality {modality!r}")
+    called = f"modality {modality!r}"
+    raise_if_masked(features, called)
     if sp.issparse(features):
         if features.ndim != 2:
             raise InputError(
-                f"modality {modality!r} must be two-dimensional (points x features), got a sparse array of shape "
-                f"{features.shape}"
+                f"{called} must be two-dimensional (points x features), got a sparse array of shape {features.shape}"
             )
-        matrix: Features = compressed_rows(features, f"modality {modality!r}")
+        matrix: Features = compressed_rows(features, called)
         if not matrix.has_canonical_format:
             matrix = matrix.copy()  # may share memory with the user's matrix
             matrix.sum_duplicates()
@@ -36,23 +36,20 @@ def check_features(features: Any, modality: str, n_features: int | None = None) 
         try:
             matrix = np.asarray(features)
         except ValueError:
-            raise InputError(f"modality {modality!r} has rows of different lengths; pass a rectangular array") from None
+            raise InputError(f"{called} has rows of different lengths; pass a rectangular array") from None
     if matrix.dtype.kind == "f" and (matrix.dtype.itemsize > 8 or not matrix.dtype.isnative):
         matrix = matrix.astype(np.float64)
     if matrix.dtype.kind not in "fiub":
         kind = _KINDS.get(matrix.dtype.kind, f"type {matrix.dtype}")
-        raise InputError(
-            f"modality {modality!r} must contain numbers, got {kind}; convert raw data to vectors first (dlfh.features)"
-        )
+        hint = "convert raw data to vectors first (dlfh.features)"
+        raise InputError(f"{called} must contain numbers, got {kind}; {hint}")
     if matrix.ndim != 2:
         hint = "; reshape a single point with x.reshape(1, -1)" if matrix.ndim == 1 else ""
-        raise InputError(
-            f"modality {modality!r} must be two-dimensional (points x features), got shape {matrix.shape}{hint}"
-        )
+        raise InputError(f"{called} must be two-dimensional (points x features), got shape {matrix.shape}{hint}")
     if n_features is not None and matrix.shape[1] != n_features:
-        raise InputError(f"modality {modality!r} has {matrix.shape[1]} features but the model expects {n_features}")
+        raise InputError(f"{called} has {matrix.shape[1]} features but the model expects {n_features}")
     if 0 in matrix.shape and n_features is None:
-        raise InputError(f"modality {modality!r} is empty: shape {matrix.shape}")
+        raise InputError(f"{called} is empty: shape {matrix.shape}")
     return matrix
 
 
@@ -90,10 +87,8 @@ def check_modalities(
     checked = {name: check_features(features, name, widths[name]) for name, features in modalities.items()}
     (first, reference), *others = checked.items()
     for name, matrix in others:
-        if matrix.shape[0] != reference.shape[0]:
-            raise InputError(
-                f"modality {name!r} has {matrix.shape[0]} rows but modality {first!r} has {reference.shape[0]}"
-            )
+        if (n := matrix.shape[0]) != reference.shape[0]:
+            raise InputError(f"modality {name!r} has {n} rows but modality {first!r} has {reference.shape[0]}")
     return checked
 
 

@@ -169,9 +169,8 @@ def factorize_partitioned(
     """
     draws = [list(_generators(sample.rng, parts.sizes, model.n_bits)) for _ in range(n_codes)]
     start = functools.partial(_Part.start, n_bits=model.n_bits)
-    result = PartitionedFactorization(
-        parts, parts.parts.map(start, BlockValues(list(zip(*draws, strict=True)))), model.n_bits, n_codes
-    )
+    states = parts.parts.map(start, BlockValues(list(zip(*draws, strict=True))))
+    result = PartitionedFactorization(parts, states, model.n_bits, n_codes)
     for _ in range(max_iter):
         flips = received = 0
         for modality in range(n_codes):

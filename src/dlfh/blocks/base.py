@@ -301,9 +301,7 @@ class ValueBlocks(Blocks):
 
     is_sparse = False
 
-    def __init__(
-        self, arrays: Sequence[Any], starts: Integers, n_columns: int, dtype: npt.DTypeLike, name: str
-    ) -> None:
+    def __init__(self, arrays: list[Any], starts: Integers, n_columns: int, dtype: npt.DTypeLike, name: str) -> None:
         self.arrays, self.starts, self.name = arrays, starts, name
         self.shape, self.dtype = (int(starts[-1]), n_columns), np.dtype(dtype)
 

@@ -105,9 +105,7 @@ class DaskBlocks(Blocks):
         tasks = self._tasks(function, others)
         return _merged(merge, [tasks[number] for number in np.flatnonzero(np.diff(self.starts))])
 
-    def map(
-        self, function: Callable[..., Any], n_columns: int | None, dtype: npt.DTypeLike, *others: Blocks
-    ) -> DaskBlocks:
+    def map(self, function: Callable[..., Any], n_columns: int | None, dtype: npt.DTypeLike, *others: Blocks) -> Blocks:
         self.check_aligned(*others)
         apply = _dask().delayed(_apply, pure=True)
         columns = [self.pieces, *(_pieces(other) for other in others)]

@@ -100,10 +100,8 @@ def modality_blocks(modalities: Any, method: str, least: int, most: int | None) 
             blocks = in_one_block(check_features(modalities[name], name), name)
         if blocks.ndim != 2:
             raise InputError(f"modality {name!r} must be two-dimensional (points x features), got shape {blocks.shape}")
-        if blocks.shape[0] != leader.shape[0]:
-            raise InputError(
-                f"modality {name!r} has {blocks.shape[0]} rows but modality {first!r} has {leader.shape[0]}"
-            )
+        if len(blocks) != len(leader):
+            raise InputError(f"modality {name!r} has {len(blocks)} rows but modality {first!r} has {len(leader)}")
         result[name] = blocks if found[name] is not None else blocks.split_like(leader)
     return result
 

@@ -18,9 +18,8 @@ def check_parts(parts: dict[str, Part], description: Description | None, ignored
     modalities = next((list(part.points.modalities) for part in parts.values()), [])
     if len(modalities) < 2:
         hint = f"; not a matrix with one row per point: {', '.join(map(repr, ignored))}" if ignored else ""
-        raise InputError(
-            f"at least two modalities are needed, but the file has {', '.join(map(repr, modalities)) or 'none'}{hint}"
-        )
+        found = ", ".join(map(repr, modalities)) or "none"
+        raise InputError(f"at least two modalities are needed, but the file has {found}{hint}")
     if parts.keys() != {"all"} and ("all" in parts or not {"train", "queries"} <= parts.keys()):
         raise InputError(
             "a split file must have the parts 'train' and 'queries' ('database' is optional), "

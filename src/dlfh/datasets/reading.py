@@ -259,9 +259,8 @@ def find_array(arrays: Mapping[str, Any], spec: str) -> Any:
     if Path(spec).suffix.lower() in _ARRAY_SUFFIXES:
         return read_array(spec)
     known = f" among {', '.join(map(repr, arrays))}" if arrays else ""
-    raise InputError(
-        f"{spec!r} is neither the name of an array{known} nor a file of arrays ({', '.join(_ARRAY_SUFFIXES)})"
-    )
+    suffixes = ", ".join(_ARRAY_SUFFIXES)
+    raise InputError(f"{spec!r} is neither the name of an array{known} nor a file of arrays ({suffixes})")
 
 
 def _label_lists(labels: Any, name: str, label_names: Sequence[str] | None = None) -> list[list[str]]:

@@ -106,9 +106,7 @@ def _from_columns(file: Path, names: Iterable[str], columns: list[list[Any]]) ->
     return _table(file, names, ((f"row {number}", row) for number, row in enumerate(zip(*columns, strict=True))))
 
 
-def _table(
-    file: Path, names: Iterable[str], rows: Iterable[tuple[str, Sequence[Any] | str]], typed: bool = True
-) -> Table:
+def _table(file: Path, names: Iterable[str], rows: Iterable[tuple[str, Sequence[Any]]], typed: bool = True) -> Table:
     """Collect rows, given as position and cells; a string instead of the cells is the reason to skip the row."""
     table = Table(file, tuple(names), [], [], [], [], typed)
     for number, (position, cells) in enumerate(rows):

@@ -23,19 +23,17 @@ CrossModalHasher._registry.declare("dlfh.methods", MODULES)
 
 class _Methods(Mapping[str, type[CrossModalHasher]]):
     def __getitem__(self, name: str) -> type[CrossModalHasher]:
-        module, _, attribute = name.partition(":")
-        if ":" in name:
-            if os.getcwd() not in sys.path:  # modules may be in the current folder, too
-                sys.path.append(os.getcwd())  # last, so that it hides no installed module
-            found: Any = getattr(import_module(module), attribute, None)
-            if inspect.isclass(found) and issubclass(found, CrossModalHasher) and not inspect.isabstract(found):
-                return found
-            raise InputError(
-                f"{name} is not a method: it must be a subclass of dlfh.methods.CrossModalHasher with _fit"
-            )
-        if name not in MODULES and name not in CrossModalHasher._registry.packaged:
+        if name in MODULES or name in CrossModalHasher._registry.packaged:
+            return CrossModalHasher._registry.find(name)
+        if ":" not in name:
             raise KeyError(name)
-        return CrossModalHasher._registry.find(name)
+        module, _, attribute = name.partition(":")
+        if os.getcwd() not in sys.path:  # modules may be in the current folder, too
+            sys.path.append(os.getcwd())  # last, so that it hides no installed module
+        found: Any = getattr(import_module(module), attribute, None)
+        if inspect.isclass(found) and issubclass(found, CrossModalHasher) and not inspect.isabstract(found):
+            return found
+        raise InputError(f"{name} is not a method: it must be a subclass of dlfh.methods.CrossModalHasher with _fit")
 
     def __iter__(self) -> Iterator[str]:
         return iter((*MODULES, *CrossModalHasher._registry.packaged))

@@ -168,9 +168,7 @@ def check_pair_weights(pair_weights: Any) -> None:
         check_integer(weight, f"pair_weights[{pair!r}]", 0, MAX_PAIR_WEIGHT)
 
 
-def _pair_weight_matrix(
-    pair_weights: Mapping[tuple[str, str], int] | None, modalities: tuple[str, ...]
-) -> Integers | None:
+def _pair_weight_matrix(pair_weights: Any, modalities: tuple[str, ...]) -> Integers | None:
     """Return the pair weights as a symmetric matrix (modalities, modalities)."""
     if pair_weights is None:
         return None

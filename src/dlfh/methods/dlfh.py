@@ -392,9 +392,8 @@ class DLFH(Method):
         rng = self._generator(n_before)
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
             learning = CodeLearning(self, names)
-            grown, row_of_point = label_codes.extended(
-                labels, learning.pair_weights, rng, workers, learning.likelihood, learning.sample_size
-            )
+            rules = learning.likelihood, learning.sample_size
+            grown, row_of_point = label_codes.extended(labels, learning.pair_weights, rng, workers, *rules)
             codes = {name: grown.codes[index if len(grown.codes) > 1 else 0] for index, name in enumerate(names)}
             rows, n_bits = grown.sets.rows(), int(self.n_bits)
             targets = {

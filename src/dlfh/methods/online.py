@@ -103,9 +103,8 @@ class Stream:
         names, number_of = extend_names(self.label_names, self.n_labels if self.n_chunks else 0, labels)
         n_labels = len(number_of) if names is None else len(names)
         if names is not None:
-            renumbered = sp.csr_array(
-                (np.ones(len(labels.labels)), number_of[labels.labels], labels.starts), shape=(labels.n_sets, n_labels)
-            )
+            parts = np.ones(len(labels.labels)), number_of[labels.labels], labels.starts
+            renumbered = sp.csr_array(parts, shape=(labels.n_sets, n_labels))
             renumbered.sort_indices()
             labels = replace(labels, names=names, n_labels=n_labels, labels=renumbered.indices.astype(np.int32))
         sums = {

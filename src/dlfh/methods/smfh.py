@@ -12,7 +12,7 @@ from dlfh._arrays import Array, Floats
 from dlfh._mathematics.moments import dense_gram, row_chunks, sparse_gram
 from dlfh._mathematics.ridge import solve_ridge
 from dlfh._parallel import blas_threads
-from dlfh._progress import progress
+from dlfh._progress import Advance, progress
 from dlfh._validation import Features, check_random_state, raise_if_not_finite
 from dlfh.codes import pack
 from dlfh.hashing.linear import LinearHash, UnitLinearHash, unit_rows
@@ -120,9 +120,7 @@ class SMFH(Method):
 State = tuple[Array, list[Array]]
 
 
-def _train(
-    model: SMFH, X: list[Features], G: sp.csr_array, rng: np.random.Generator, count: Any
-) -> tuple[State, Floats]:
+def _train(model: SMFH, X: list[Features], G: Any, rng: np.random.Generator, count: Advance) -> tuple[State, Floats]:
     n, c = G.shape[0], int(model.n_bits)
     a = (float(model.modality_weight), 1 - float(model.modality_weight))
     mu, alpha, four_gamma = float(model.mu), float(model.alpha), 4 * float(model.orthogonality)
