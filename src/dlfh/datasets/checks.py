@@ -45,7 +45,15 @@ def check_parts(parts: dict[str, Part], description: Description | None, ignored
     _check_widths(list(parts.values()))
     for part in parts.values():
         for name, matrix in part.features().items():
-            _check_finite(name, matrix)
+            if sp.issparse(matrix):
+                entries = sp.coo_array(matrix)
+                rows, columns = (places[~np.isfinite(entries.data)] for places in entries.coords)
+            else:
+                rows, columns = np.nonzero(~np.isfinite(matrix))
+            if len(rows):
+                count = "1 value" if len(rows) == 1 else f"{len(rows)} values"
+                first = f"the first in row {rows[0]}, column {columns[0]}"
+                raise InputError(f"{name} contains NaN or infinity: {count}, {first}")
     if "all" in parts:
         if parts["all"].n_points < 2:
             raise InputError("at least two points are needed, but there is only one")
@@ -104,17 +112,6 @@ def _check_not_swapped(part: Part, description: Description) -> None:
             f"{part.names['image']} and {part.names['text']} are swapped: they have {text} and {image} features, "
             f"but {description.title} has {image} image features and {text} text features"
         )
-
-
-def _check_finite(name: str, array: Any) -> None:
-    if sp.issparse(array):
-        entries = sp.coo_array(array)
-        rows, columns = (places[~np.isfinite(entries.data)] for places in entries.coords)
-    else:
-        rows, columns = np.nonzero(~np.isfinite(array))
-    if len(rows):
-        count = "1 value" if len(rows) == 1 else f"{len(rows)} values"
-        raise InputError(f"{name} contains NaN or infinity: {count}, the first in row {rows[0]}, column {columns[0]}")
 
 
 def read_labels(parts: dict[str, Part]) -> tuple[dict[str, Any], tuple[str, ...]]:

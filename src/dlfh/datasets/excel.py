@@ -126,7 +126,13 @@ class _Part:
         elif tag == "c":
             self._column += 1
             if "r" in attributes:
-                self._row, self._column = _position(attributes["r"])
+                match = _REFERENCE.fullmatch(attributes["r"])
+                self._column = 0
+                for letter in match[1] if match else "":
+                    self._column = 26 * self._column + ord(letter) - ord("A") + 1
+                if match is None or self._column > _LAST_COLUMN:
+                    raise InputError(f"it is damaged: invalid cell reference {attributes['r'][:20]!r}")
+                self._row = _row_number(match[2])
             self._is_shared = attributes.get("t") == "s"
         elif tag in ("v", "is", "si") and not self._in_text:
             self._pieces.clear()
@@ -144,16 +150,6 @@ class _Part:
             number = "".join(self._pieces).strip()
             if number.isdecimal() and len(number) < 10:
                 self.copies[number] += 1
-
-
-def _position(reference: str) -> tuple[int, int]:
-    match = _REFERENCE.fullmatch(reference)
-    column = 0
-    for letter in match[1] if match else "":
-        column = 26 * column + ord(letter) - ord("A") + 1
-    if match is None or column > _LAST_COLUMN:
-        raise InputError(f"it is damaged: invalid cell reference {reference[:20]!r}")
-    return _row_number(match[2]), column
 
 
 def _row_number(text: str) -> int:

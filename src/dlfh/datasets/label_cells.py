@@ -30,7 +30,13 @@ def parse_label_column(cells: Sequence[Any], separator: str | None, path: Path) 
                 "if this is wrong, set the separator (--separator)"
             )
             return [parse_labels(_parse_list(cell), None) for cell in cells]
-        separator = _most_frequent_separator(texts, path)
+        counts = {mark: sum(mark in text for text in texts) for mark in _SEPARATORS}
+        separator = max(_SEPARATORS, key=lambda mark: counts[mark]) if any(counts.values()) else ","
+        if others := [mark for mark in _SEPARATORS if mark != separator and counts[mark]]:
+            _warn(
+                f"labels in {path} are split at {separator!r}, but some contain {others[0]!r}: "
+                "if this is wrong, set the separator (--separator)"
+            )
     labels = [parse_labels(cell, separator) for cell in cells]
     _warn_if_unsplit(texts, separator, path)
     return labels
@@ -45,20 +51,6 @@ def parse_labels(cell: Any, separator: str | None) -> list[str]:
     else:
         parts = list(cell)
     return list(dict.fromkeys(label for part in parts if part is not None and (label := str(part).strip())))
-
-
-def _most_frequent_separator(texts: Sequence[str], path: Path) -> str:
-    counts = {mark: sum(mark in text for text in texts) for mark in _SEPARATORS}
-    chosen = max(_SEPARATORS, key=lambda mark: counts[mark])
-    others = [mark for mark in _SEPARATORS if mark != chosen and counts[mark]]
-    if not counts[chosen]:
-        return ","
-    if others:
-        _warn(
-            f"labels in {path} are split at {chosen!r}, but some contain {others[0]!r}: "
-            "if this is wrong, set the separator (--separator)"
-        )
-    return chosen
 
 
 def _is_list(text: str) -> bool:

@@ -65,7 +65,13 @@ def with_cache(
     cache = _current.get()
     if cache is None or len(items) < _MIN_IMAGES or not all(isinstance(item, (str, os.PathLike)) for item in items):
         return compute(items)
-    identity = _identity(featurizer, fitted)
+    import PIL
+
+    # The identity is a hash of everything else that determines the features: the featuriser and the code.
+    chosen = featurizer.get_params(deep=False)
+    parameters = {name: repr(value) for name, value in chosen.items() if name not in _IRRELEVANT}
+    versions = [__version__, PIL.__version__, np.__version__, sys.byteorder, _code()]
+    identity = hashlib.sha256(json.dumps([featurizer.kind, parameters, fitted, versions]).encode()).digest()
     looked_up = [_content(item) for item in items]
     known = cache.get([_key(identity, content) for content in looked_up if content], n_features)
     features = np.empty((len(items), n_features), np.float32)
@@ -102,16 +108,6 @@ def _content(item: Any) -> str | None:
 
 def _key(identity: bytes, content: str) -> bytes:
     return hashlib.sha256(identity + content.encode()).digest()
-
-
-def _identity(featurizer: Featurizer, fitted: str | None) -> bytes:
-    """Return a hash of everything else that determines the features of an image: the featuriser and the code."""
-    import PIL
-
-    chosen = featurizer.get_params(deep=False)
-    parameters = {name: repr(value) for name, value in chosen.items() if name not in _IRRELEVANT}
-    versions = [__version__, PIL.__version__, np.__version__, sys.byteorder, _code()]
-    return hashlib.sha256(json.dumps([featurizer.kind, parameters, fitted, versions]).encode()).digest()
 
 
 @functools.cache

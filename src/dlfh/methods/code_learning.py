@@ -56,7 +56,14 @@ class CodeLearning:
     ) -> LearnedPoints:
         """Learn the codes of points in blocks: in this process or, with very many label sets, on the workers."""
         if labels.sets is None:
-            return self._learn_points_in_parts(labels, features, rng, bar)
+            indicator = labels.aligned_with(next(iter(features.values())))
+            in_parts, by_block = self.learn_in_parts(indicator, rng, bar)
+            width, found = n_bytes(self.model.n_bits), in_parts.codes_of_points(by_block)
+            points = [each.as_blocks(indicator.starts, width, np.uint8, "codes") for each in found]
+            by_name = {name: points[index if len(points) > 1 else 0] for index, name in enumerate(features)}
+            n_bits = int(self.model.n_bits)
+            targets = {name: BlockTargets(each, n_bits, None, indicator) for name, each in by_name.items()}
+            return targets, {name: each.lazy_result() for name, each in by_name.items()}, in_parts, None
         if labels.labels is not None and self.model.init != "labels":
             raise InputError('labels in blocks need init="labels"')
         learned, label_codes = self.learn(self.rows(labels.sets), rng, workers, bar)
@@ -68,19 +75,6 @@ class CodeLearning:
             mapped = rows.map(functools.partial(np.take, distinct.codes, axis=0), distinct.codes.shape[1], np.uint8)
             codes[name] = mapped.result() if labels.labels is None else mapped.lazy_result()
         return targets, codes, learned, label_codes
-
-    def _learn_points_in_parts(
-        self, labels: BlockLabels, features: Mapping[str, Blocks], rng: np.random.Generator, bar: Bar
-    ) -> LearnedPoints:
-        indicator = labels.aligned_with(next(iter(features.values())))
-        learned, by_block = self.learn_in_parts(indicator, rng, bar)
-        width, n_bits = n_bytes(self.model.n_bits), int(self.model.n_bits)
-        found = learned.codes_of_points(by_block)
-        points = [codes.as_blocks(indicator.starts, width, np.uint8, "codes") for codes in found]
-        by_name = {name: points[index if len(points) > 1 else 0] for index, name in enumerate(features)}
-        targets = {name: BlockTargets(codes, n_bits, None, indicator) for name, codes in by_name.items()}
-        codes = {name: blocks.lazy_result() for name, blocks in by_name.items()}
-        return targets, codes, learned, None
 
     def learn(
         self, supervision: LabelRows | ObservedPairs, rng: np.random.Generator, workers: Workers, bar: Bar

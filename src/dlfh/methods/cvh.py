@@ -79,25 +79,21 @@ class CVH(Method):
             n_directions = min(int(np.linalg.matrix_rank(XL, rtol=NO_CORRELATION)) for XL in whitened)
             limit = np.inf
         else:
-            tiles = _pair_tiles(views, whitening)
+            # For W = I, L = 0 and D = I; ridges are included, as in CCA.
+            n_others = len(views) - 1
+            tiles = [
+                [n_others * white.factor @ white.factor.T if view is other else -view.cross(other) for other in views]
+                for view, white in zip(views, whitening, strict=True)
+            ]
             n_directions = min(view.n_features for view in views)
             # If the views are uncorrelated, every direction has the eigenvalue len(views) - 1.
-            limit = len(views) - 1 - NO_CORRELATION
+            limit = n_others - NO_CORRELATION
         weights = _smallest(tiles, whitening, min(int(self.n_bits), n_directions), int(self.n_bits), limit)
         scale = np.sqrt(views[0].n_points)
         self._hash_linearly(features, views, [scale * W for W in weights], ridges=[white.ridge for white in whitening])
 
 
 Tiles = list[list[Floats]]  #: The matrix over all features, as one tile per pair of views.
-
-
-def _pair_tiles(views: list[CentredBlocks], whitening: list[Whitening]) -> Tiles:
-    """Return the tiles for W = I, so L = 0 and D = I; ridges are included, as in CCA."""
-    n_others = len(views) - 1
-    return [
-        [n_others * white.factor @ white.factor.T if view is other else -view.cross(other) for other in views]
-        for view, white in zip(views, whitening, strict=True)
-    ]
 
 
 def _label_tiles(views: list[CentredBlocks], sums: list[Floats], L: Blocks) -> Tiles:

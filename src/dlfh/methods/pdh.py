@@ -13,7 +13,7 @@ from dlfh._mathematics.centred import Centred
 from dlfh._mathematics.classifiers import SQUARED_HINGE, Classifiers, Fit
 from dlfh._mathematics.rotation import signs
 from dlfh._parallel import Workers
-from dlfh._progress import Bar, progress
+from dlfh._progress import progress
 from dlfh._validation import Features, check_random_state
 from dlfh.methods.ccaitq import correlated_embeddings
 from dlfh.methods.method import Method, MethodInfo
@@ -105,27 +105,23 @@ class PDH(Method):
         _, directions = correlated_embeddings(views[0], views[1], int(self.n_bits), float(self.ridge))
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
             x, y = (_Machines(view, float(self.C), bool(self.fit_intercept), workers) for view in views)
-            self.changes_ = self._alternate(x, y, views[1].times(directions), rng, bar)
+            advance = bar.counter("rounds", int(self.max_iter) + 1)
+            orthogonal = _orthogonal if self.decorrelate else np.asarray
+            changes: list[float] = []
+            # All that follows depends on the second view's bits only; the first view needs no start.
+            By = y.bits(views[1].times(directions), rng)
+            for _ in range(int(self.max_iter)):
+                Bx = x.bits(orthogonal(x.learn(By)), rng)
+                before, By = By, y.bits(orthogonal(y.learn(Bx)), rng)
+                changes.append(float(np.mean(By != before)))
+                advance()
+                if changes[-1] < self.tol:
+                    break
+            y.learn(x.bits(orthogonal(x.learn(By)), rng))
+            advance()
+        self.changes_ = np.array(changes)
         (Wx, bx), (Wy, by) = x.hyperplanes(), y.hyperplanes()
         self._hash_linearly(features, views, [Wx, Wy], [bx, by])
-
-    def _alternate(self, x: _Machines, y: _Machines, start: Floats, rng: np.random.Generator, bar: Bar) -> Floats:
-        """Learn both views' machines; return the share of bits that changed in each round."""
-        advance = bar.counter("rounds", int(self.max_iter) + 1)
-        orthogonal = _orthogonal if self.decorrelate else np.asarray
-        changes: list[float] = []
-        # All that follows depends on the second view's bits only; the first view needs no start.
-        By = y.bits(start, rng)
-        for _ in range(int(self.max_iter)):
-            Bx = x.bits(orthogonal(x.learn(By)), rng)
-            before, By = By, y.bits(orthogonal(y.learn(Bx)), rng)
-            changes.append(float(np.mean(By != before)))
-            advance()
-            if changes[-1] < self.tol:
-                break
-        y.learn(x.bits(orthogonal(x.learn(By)), rng))
-        advance()
-        return np.array(changes)
 
 
 class _Machines:

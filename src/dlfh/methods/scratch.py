@@ -123,19 +123,8 @@ class LatentCodes:
         self.U = [solve_ridge(weight * VV, gamma, weight * XV.T) for weight, XV in zip(self.a, self.XV, strict=True)]
         self.G = solve_ridge(alpha * VV, gamma, alpha * (self.L.T @ self.V).T)
         self.update_functions()
-        self.update_latent()
-        self.R = closest_rotation(self.B.T @ self.V)
-
-    def update_codes(self) -> None:
-        self.B = np.where(self.V @ self.R.T >= 0, 1.0, -1.0)
-
-    def update_functions(self) -> None:
-        self.W = [white.directions(white.whiten(XV)) for white, XV in zip(self.whitening, self.XV, strict=True)]
-
-    def update_latent(self) -> None:
-        """Update V, and its products with the features."""
-        alpha, mu, c = float(self.model.alpha), float(self.model.mu), self.V.shape[1]
-        M = alpha * (self.G @ self.G.T) + (1 + 2 * mu + float(self.model.gamma)) * np.eye(c)
+        mu, c = float(self.model.mu), self.V.shape[1]
+        M = alpha * (self.G @ self.G.T) + (1 + 2 * mu + gamma) * np.eye(c)
         for weight, U in zip(self.a, self.U, strict=True):
             M += weight * (U @ U.T)
         V = alpha * (self.L @ self.G.T) + self.B @ self.R
@@ -143,6 +132,13 @@ class LatentCodes:
             V += view.times(weight * U.T + mu * W)
         self.V = solve_ridge(M, 0.0, V.T).T
         self.XV = [view.transposed_times(self.V) for view in self.views]
+        self.R = closest_rotation(self.B.T @ self.V)
+
+    def update_codes(self) -> None:
+        self.B = np.where(self.V @ self.R.T >= 0, 1.0, -1.0)
+
+    def update_functions(self) -> None:
+        self.W = [white.directions(white.whiten(XV)) for white, XV in zip(self.whitening, self.XV, strict=True)]
 
     def objective(self) -> float:
         """Return the objective from sums over the points."""

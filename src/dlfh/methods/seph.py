@@ -11,7 +11,6 @@ import numpy as np
 from dlfh import _kernels
 from dlfh._arrays import Array, Floats
 from dlfh._factorization.solver import LabelRows
-from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import BlockTargets, Targets
 from dlfh._parallel import Workers
 from dlfh._probabilities.fit import LabelFit
@@ -127,11 +126,18 @@ class Divergence:
         labels = rows.labels
         self.n_points, self.lists = labels.n_points, labels.inverted_lists()
         self.weights = rows.weights.astype(np.float32)
-        total, self.entropy = _cosines(labels)
+        # The sums of cos and of cos log cos over ordered pairs of different points.
+        L, counts, entropy = labels.unit_rows(), labels.counts.astype(np.float64), 0.0
+        mean = counts @ L
+        total = float(mean @ mean) - float(counts[np.diff(labels.starts) > 0].sum())
+        for first in range(0, labels.n_sets, 1024):
+            block = (L[first : first + 1024] @ L.T).tocoo()
+            inside = np.minimum(block.data, 1.0)
+            entropy += float(np.sum(counts[first + block.row] * counts[block.col] * inside * np.log(inside)))
         if total <= 0:
             raise InputError("SePH needs points that share a label, but no two points do")
         self.unit = 1 / total
-        self.entropy = self.entropy / total - np.log(total)
+        self.entropy = entropy / total - np.log(total)
         self.block = max(1, _BLOCK_BYTES // (8 * len(rows)))
 
     def __call__(self, H: Floats) -> tuple[float, Floats]:
@@ -157,21 +163,6 @@ class Divergence:
         quantisation = penalty * float(self.rows.weights @ np.sum(gap**2, axis=1))
         objective = self.entropy - log_total + np.log(total) + quantisation
         return objective, pulled - pushed / total + 2 * penalty * gap * np.sign(H)
-
-
-def _cosines(labels: LabelSets) -> tuple[float, float]:
-    """Return the sums of cos and of cos log cos over ordered pairs of different points."""
-    L = labels.unit_rows()
-    counts = labels.counts.astype(np.float64)
-    mean = counts @ L
-    n_labelled = float(counts[np.diff(labels.starts) > 0].sum())
-    total = float(mean @ mean) - n_labelled
-    entropy = 0.0
-    for first in range(0, labels.n_sets, 1024):
-        block = (L[first : first + 1024] @ L.T).tocoo()
-        inside = np.minimum(block.data, 1.0)
-        entropy += float(np.sum(counts[first + block.row] * counts[block.col] * inside * np.log(inside)))
-    return total, entropy
 
 
 def descend(
