@@ -56,10 +56,7 @@ def _value(word: str) -> Any:
 
 @dataclass(frozen=True)
 class ParameterSearch:
-    """A search for the parameters of one method.
-
-    The queries of the data are never used: in each run, a random share of the training points takes their place.
-    """
+    """A search for the parameters of one method; training points take the place of queries, which are never used."""
 
     plan: Plan
     method: str  # a row of the settings; its parameters apply unless the grid sets them
@@ -122,9 +119,8 @@ class ParameterSearch:
         method: Any = METHODS[row.method]
         known = {**method().get_params(deep=False), **row.parameters}
         if "max_iter" not in known or "max_iter" in self.grid:
-            raise InputError(
-                f"{row.method} does not support halving by max_iter: it has no such parameter, or the grid sets it"
-            )
+            reason = "it has no such parameter, or the grid sets it"
+            raise InputError(f"{row.method} does not support halving by max_iter: {reason}")
         return int(known["max_iter"])
 
     def _cells(self, parameters: Parameters, budget: int | None) -> list[Cell]:
