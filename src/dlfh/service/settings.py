@@ -9,11 +9,8 @@ from pathlib import Path
 
 from dlfh.errors import InputError
 
-#: Host names of the local machine.
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-#: Minimum and maximum length of a token; a shorter one could be guessed.
-_MIN_TOKEN, _MAX_TOKEN = 16, 4096
+LOOPBACK = ("127.0.0.1", "localhost", "::1")  # host names of the local machine
+_MIN_TOKEN, _MAX_TOKEN = 16, 4096  # minimum and maximum length of a token; a shorter one could be guessed
 _TOKEN = re.compile(rf"[!-~]{{{_MIN_TOKEN},{_MAX_TOKEN}}}")
 
 
