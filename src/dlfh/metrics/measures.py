@@ -226,10 +226,8 @@ class RadiusCurve(Measure):
 
 AP, P, R, nDCG = AveragePrecision(), Precision(), Recall(), DiscountedGain()  # noqa: N816 (its usual name)
 PR, PRH = Curve(), RadiusCurve()
-
 #: Measures by name, without cut-off and with default options.
 MEASURES: dict[str, Measure] = {each.name: each for each in (AP, P, R, nDCG, PR, PRH)}
-
 _NOTATION = re.compile(r"\s*(\w+)\s*(?:\((.*)\))?\s*(?:@\s*([0-9]+))?\s*")
 _OPTION = re.compile(r"""\s*(\w+)\s*=\s*("\w*"|'\w*'|[0-9]+|\([0-9\s,]*\))\s*(?:,|$)""")
 
