@@ -36,10 +36,8 @@ class Registry(Generic[Base]):
         kind: str = cls.__dict__["kind"]
         old = _qualified_name(self._classes[kind]) if kind in self._classes else None
         if old not in (None, _qualified_name(cls)) or self._modules.get(kind, cls.__module__) != cls.__module__:
-            raise InputError(
-                f"the {self.noun} {_qualified_name(cls)} has the kind {kind!r}, already used by "
-                f"{old or self._modules[kind]}: choose another kind"
-            )
+            conflict = f"{_qualified_name(cls)} has the kind {kind!r}, already used by {old or self._modules[kind]}"
+            raise InputError(f"the {self.noun} {conflict}: choose another kind")
         self._classes[kind] = cls
 
     def find(self, kind: object) -> type[Base]:

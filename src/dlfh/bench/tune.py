@@ -16,7 +16,7 @@ from dlfh._selection import HALVING_FACTOR, Trial, format_parameters, successive
 from dlfh.bench.cells import Cell
 from dlfh.bench.plan import Plan
 from dlfh.bench.runner import Runner
-from dlfh.bench.tables import DASH, ReportTable, Summary, TableRow, csv_text, mark_best, summarize
+from dlfh.bench.tables import DASH, ReportTable, TableRow, csv_text, mark_best, summarize
 from dlfh.bench.toml import to_toml
 from dlfh.errors import InputError
 from dlfh.methods.catalogue import METHODS
@@ -146,14 +146,10 @@ class ParameterSearch:
         rows = []
         for trial in trials:
             note = f"eliminated at {self.halving} = {trial.budget}" if trial.budget != trials[0].budget else ""
-            rows.append(TableRow(trial.option, (_summary(trial),), note))
+            rows.append(TableRow(trial.option, (summarize(trial.scores.tolist(), [trial.note]),), note))
         title = f"MAP of {self.method} on validation points of {self.plan.source.name}, {self.protocol} database"
         columns = (("", f"{self.bits} bits"),)
         return ReportTable(f"tune-{self.method}", title, columns, mark_best(rows), head="parameters")
-
-
-def _summary(trial: Trial[Parameters]) -> Summary:
-    return summarize(trial.scores.tolist(), [trial.note])
 
 
 SearchResults: TypeAlias = Sequence[tuple[ParameterSearch, Sequence[Trial[Parameters]]]]  # trials best first
@@ -178,7 +174,7 @@ def trials_csv(results: SearchResults) -> str:
     lines: list[list[Any]] = [["method", "parameters", "mean", "std", "runs", "note"]]
     for search, trials in results:
         for trial in trials:
-            summary = _summary(trial)
+            summary = summarize(trial.scores.tolist(), [trial.note])
             numbers = (number.strip(DASH) for number in summary.numbers(4))
             lines.append([search.method, trial.option, *numbers, summary.runs, summary.note])
     return csv_text(lines)

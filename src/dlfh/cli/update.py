@@ -184,10 +184,8 @@ class Watch:
     """Waits until files, which need not exist, have changed and then stopped changing."""
 
     def __init__(self, files: Callable[[], Iterable[Path | None]], interval: float) -> None:
-        self._files = files
-        self._interval = interval
+        self._files, self._interval, self._poll_seconds = files, interval, 0.0
         self._state: object = None
-        self._poll_seconds = 0.0
 
     def poll(self) -> bool:
         """Poll the files and return whether any has changed since the last poll."""

@@ -156,7 +156,10 @@ class Client:
         if literal and (text is not None or takes == "texts"):
             more["literal"] = True
         if takes == "images":
-            responses = [self._search_by_image(modality, image, given, more) for image in batch]
+            form = {"options": dump(_changed(given) | {"modality": modality} | more)}
+            files = ({"image": _encode_image(image)} for image in batch)
+            found = (self._transport.json("POST", "/v1/search/image", data=form, files=each) for each in files)
+            responses = [response for each in found for response in each["results"]]
         else:
             kind, rows = ("text", batch) if takes == "texts" else ("vector", _encode_vectors(batch))
             if text is not None and kind == "text":
@@ -181,12 +184,6 @@ class Client:
             body = part[0] if len(part) == 1 else {"queries": part}
             responses += self._transport.json("POST", "/v1/search", json=body | sent)["results"]
         return responses
-
-    def _search_by_image(self, modality: str, image: Any, options: SearchOptions, more: dict[str, Any]) -> Any:
-        form = {"options": dump(_changed(options) | {"modality": modality} | more)}
-        files = {"image": _encode_image(image)}
-        (response,) = self._transport.json("POST", "/v1/search/image", data=form, files=files)["results"]
-        return response
 
     def suggest(
         self,

@@ -102,9 +102,7 @@ class Service:
     """State that the endpoints share."""
 
     def __init__(self, folder: Path, settings: Settings, log: Log) -> None:
-        self.settings = settings
-        self.log = log
-        self.metrics = Metrics()
+        self.settings, self.log, self.metrics = settings, log, Metrics()
         self.states = States(folder)
         if settings.writable:
             self.states.current.warm_up_changes()

@@ -121,10 +121,7 @@ class _Server(uvicorn.Server):
 
 
 class _Connection(HttpToolsProtocol):
-    """An HTTP connection with the limits that uvicorn leaves to a reverse proxy, which a user may not have.
-
-    They concern the number of connections, the time and size of request heads, and slow readers.
-    """
+    """An HTTP connection with limits on connections, heads and slow readers, which uvicorn leaves to a proxy."""
 
     def __init__(self, limits: Limits, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

@@ -45,8 +45,7 @@ class MilvusEngine(Engine):
     def __init__(self, address: Address) -> None:
         super().__init__(address)
         self._about = f"{address.name}_about"
-        self._writing = threading.RLock()
-        self._last = 0
+        self._writing, self._last = threading.RLock(), 0
         self._incomplete: set[int] = set()  # columns known to have items without a code
         exceptions = require("pymilvus.exceptions", "this address", "milvus")
         grpc = importlib.import_module("grpc")  # a dependency of pymilvus
