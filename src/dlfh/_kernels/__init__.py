@@ -11,7 +11,6 @@ from dlfh._imports import import_on_demand
 
 #: The number 1 in fixed-point arithmetic, which adds exactly; sums over all weighted columns fit in 64 bits.
 ONE = 1 << 22
-
 #: Names of the kernels in each module.
 MODULES = {
     "curves": "fit_curves",
@@ -24,7 +23,6 @@ MODULES = {
     "similarity": "pull_and_push update_anchored_rows update_latent_bits",
     "strings": "find_strings gather_strings hash_strings",
 }
-
 #: Names of the kernels that run in NumPy on small inputs.
 SMALL_INPUTS = (
     "find_strings finish_products hamming_block hash_strings nearest_by_table nearest_by_weight sparse_products "

@@ -7,8 +7,7 @@ from numba import njit
 
 from dlfh._compile import Kernel
 
-#: Maximum number of Newton steps, including the halving of steps that do not lower the loss.
-_MAX_STEPS = 60
+_MAX_STEPS = 60  # maximum number of Newton steps, including the halving of steps that do not lower the loss
 #: More scores than this are binned, in intervals of 1/16 from -16 to 16, separately with and without the label.
 _MAX_SCORES = 1024
 _INTERVALS, _PER_UNIT = 512, 16

@@ -47,10 +47,7 @@ def look_up(weights, places, residual_table, curvature_table, residuals):
 
 @njit
 def signed_sum(residuals, mask):
-    """Return sum_q r_q V_qk; where V_qk = -1 the mask is -1, and -r = (r ^ -1) + 1.
-
-    Compilers vectorise this loop over rows of 64-bit integers.
-    """
+    """Return sum_q r_q V_qk, in a vectorised loop; where V_qk = -1 the mask is -1, and -r = (r ^ -1) + 1."""
     total = np.int64(0)
     for q in range(residuals.size):
         sign = np.int64(mask[q])
@@ -161,10 +158,7 @@ def update_shared_rows(
 def count_pairs(
     row_words, row_sets, row_weights, label_lists, column_words, column_weights, inverted_lists, n_bits, start, stop
 ):
-    """Count weighted pairs of points by (similarity, Hamming distance).
-
-    The log-likelihood of eq. (1) is a weighted sum of these 2 x (c + 1) integers.
-    """
+    """Count weighted pairs of points by (similarity, Hamming distance): eq. (1) is a weighted sum of these counts."""
     similar = np.zeros(column_weights.size, np.int32)
     distances = np.empty(column_weights.size, np.uint16)
     counts = np.zeros((2, n_bits + 1), np.int64)

@@ -14,15 +14,11 @@ from typing import Any
 
 import numpy as np
 
-#: Largest cost for which NumPy is used, in units of about ten nanoseconds: at most a millisecond.
-NUMPY_LIMIT = 100_000
+NUMPY_LIMIT = 100_000  # largest cost for which NumPy is used, in units of about ten nanoseconds: at most a millisecond
 
 
 class SizeDispatch:
-    """A kernel that runs its NumPy version on small inputs and the compiled one of ``dlfh._kernels`` on large ones.
-
-    cost: Estimates the running time of the NumPy version from the arguments, in units of about ten nanoseconds.
-    """
+    """A kernel that runs its NumPy version on inputs of small ``cost``, and the compiled one on large ones."""
 
     def __init__(self, in_numpy: Callable[..., Any], module: str, cost: Callable[..., int]) -> None:
         self.in_numpy, self._module, self._cost = in_numpy, module, cost

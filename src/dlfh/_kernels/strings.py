@@ -22,10 +22,7 @@ def hash_strings(offsets, blob, hashes):
 
 @Kernel
 def find_strings(sorted_hashes, row_of_hash, offsets, blob, key_hashes, key_offsets, key_blob, found, start, stop):
-    """Fill ``found[start:stop]`` with the row of each key, or -1.
-
-    Strings with an equal hash are compared byte by byte.
-    """
+    """Fill ``found[start:stop]`` with the row of each key, or -1; strings with equal hashes are compared by byte."""
     for i in range(start, stop):
         found[i] = -1
         key_hash = key_hashes[i]

@@ -26,10 +26,7 @@ _TEMPORARY = re.compile(r"\.saving-[0-9a-f]{16}\.dlfh")
 
 
 def replace_file(target: Path, parts: Iterable[bytes | memoryview], *, overwrite: bool = True) -> None:
-    """Write a temporary file next to ``target``, flush it to disk, and rename it to ``target``.
-
-    Without ``overwrite``, raise FileExistsError if ``target`` exists when the temporary file is complete.
-    """
+    """Flush a temporary file to disk and rename it; without ``overwrite``, raise FileExistsError if a target exists."""
     temporary = target.parent / f".saving-{secrets.token_hex(8)}.dlfh"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
@@ -76,10 +73,7 @@ def open_regular(path: Path) -> IO[bytes]:
 
 
 def read_regular(path: Path, max_bytes: int | None = None) -> bytes:
-    """Return the content of a regular file of at most ``max_bytes`` bytes (default: DLFH_MAX_BYTES).
-
-    A larger file raises OSError or, with the default limit, an InputError that names the variable.
-    """
+    """Return a regular file's content; raise OSError above ``max_bytes``, by default InputError (DLFH_MAX_BYTES)."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if max_bytes is None:
@@ -90,10 +84,7 @@ def read_regular(path: Path, max_bytes: int | None = None) -> bytes:
 
 
 def remove_leftovers(folder: Path, names: re.Pattern[str] = _TEMPORARY, keep: Iterable[str] = ()) -> None:
-    """Delete temporary files, and files whose names match ``names``, that a crash left in a folder.
-
-    Files that cannot be deleted are left for the next call.
-    """
+    """Delete temporary files, and files whose names match ``names``, that a crash left in a folder, where possible."""
     kept = set(keep)
     with suppress(OSError):
         for name in os.listdir(folder):
@@ -179,10 +170,7 @@ def _locked(path: Path, *, wait: bool) -> Lock:
 
 
 def _open_lock(path: Path) -> IO[bytes]:
-    """Open or create a lock file. Its content does not matter and is never changed.
-
-    Refuse pipes, where opening would wait, and links, where it could create a file elsewhere.
-    """
+    """Open or create a lock file; refuse pipes, where opening would wait, and links, which could lead elsewhere."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         descriptor = os.open(path, flags, 0o666)
@@ -210,10 +198,7 @@ def identity_of(file: IO[bytes] | Path) -> tuple[int, int] | None:
 
 
 def version_problem(version: object, newest: int) -> str | None:
-    """Return the reason why a format version cannot be read, as a predicate ("is damaged: ..."); None if it can.
-
-    Versions are counted from 1. ``newest`` is the version that this library writes; it also reads all earlier ones.
-    """
+    """Return why a format version cannot be read, as a predicate ("is damaged: ..."); None if it is 1 to ``newest``."""
     if type(version) is not int or version < 1:  # True is an int
         return f"is damaged: its format version is {shown(version)}"
     if version > newest:

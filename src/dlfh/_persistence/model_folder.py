@@ -22,26 +22,16 @@ import safetensors
 import safetensors.numpy
 
 from dlfh._arrays import Array
-from dlfh._persistence.files import (
-    create_folder,
-    exclusive,
-    read_regular,
-    remove_leftovers,
-    replace_file,
-    version_problem,
-)
+from dlfh._persistence import files
 from dlfh.errors import ModelError
 
-#: Incremented when older versions cannot read new files.
-FORMAT_VERSION = 1
+FORMAT_VERSION = 1  # incremented when older versions cannot read new files
 _FORMAT = "dlfh-model"
 _CONFIG = "config.json"
 _LOCK = ".lock"
 _ARRAYS = re.compile(r"arrays-[0-9a-f]{16}\.safetensors")
-#: Largest configuration file; learned values are in the arrays.
-_MAX_CONFIG_BYTES = 1 << 26
-#: Longest integer parameter; longer ones overflow when converted to float.
-MAX_DIGITS = 100
+_MAX_CONFIG_BYTES = 1 << 26  # largest configuration file; learned values are in the arrays
+MAX_DIGITS = 100  # longest integer parameter; longer ones overflow when converted to float
 
 
 def write_model(
@@ -57,7 +47,7 @@ def write_model(
     text = json.dumps({**content, "checksum": config_checksum(content)}, indent=2, sort_keys=True)
     check_target(path, overwrite=overwrite)
     try:
-        with create_folder(path):
+        with files.create_folder(path):
             _write(path, array_file, payload, text.encode(), overwrite)
     except OSError as error:
         raise ModelError(f"cannot save a model in {path}: {error.strerror or error}") from error
@@ -66,13 +56,13 @@ def write_model(
 def _write(path: Path, array_file: str, payload: bytes, config: bytes, overwrite: bool) -> None:
     is_first = not os.path.lexists(path / _LOCK)
     try:
-        with exclusive(path / _LOCK):
+        with files.exclusive(path / _LOCK):
             check_target(path, overwrite=overwrite)
             try:
-                replace_file(path / array_file, [payload])
-                replace_file(path / _CONFIG, [config])
+                files.replace_file(path / array_file, [payload])
+                files.replace_file(path / _CONFIG, [config])
             finally:  # the configuration names the arrays in use, whether or not writing succeeded
-                remove_leftovers(path, _ARRAYS, keep=_arrays_in_use(path))
+                files.remove_leftovers(path, _ARRAYS, keep=_arrays_in_use(path))
     except BaseException:
         if is_first and not os.path.lexists(path / _CONFIG):
             with suppress(OSError):
@@ -96,27 +86,24 @@ def config_checksum(config: Mapping[str, Any]) -> str:
 
 def check_target(path: Path, *, overwrite: bool = True) -> None:
     """Raise ModelError unless a folder is new, empty, an interrupted save, or (with ``overwrite``) a model."""
+    problem = None
     if path.exists() and not path.is_dir():
-        raise ModelError(f"cannot save a model in {path}: it is a file, not a folder")
-    if not path.is_dir():
-        return
-    if os.path.lexists(path / _CONFIG):
+        problem = "it is a file, not a folder"
+    elif path.is_dir() and os.path.lexists(path / _CONFIG):
         if not holds_model(path):
-            raise ModelError(f"cannot save a model in {path}: its {_CONFIG} was not written by dlfh")
-        if not overwrite:
-            raise ModelError(
-                f"cannot save a model in {path}: the folder contains a model; use --overwrite to replace it"
-            )
-        return
-    names = [name for name in os.listdir(path) if not name.startswith(".")]
-    if not all(map(_ARRAYS.fullmatch, names)):
-        raise ModelError(f"cannot save a model in {path}: the folder is not empty and contains no model")
+            problem = f"its {_CONFIG} was not written by dlfh"
+        elif not overwrite:
+            problem = "the folder contains a model; use --overwrite to replace it"
+    elif path.is_dir() and not all(_ARRAYS.fullmatch(name) for name in os.listdir(path) if name[0] != "."):
+        problem = "the folder is not empty and contains no model"
+    if problem is not None:
+        raise ModelError(f"cannot save a model in {path}: {problem}")
 
 
 def holds_model(path: Path) -> bool:
     """Return whether a folder contains a model configuration; a damaged one does not count and is never replaced."""
     try:
-        content = json.loads(read_regular(path / _CONFIG, _MAX_CONFIG_BYTES))
+        content = json.loads(files.read_regular(path / _CONFIG, _MAX_CONFIG_BYTES))
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(content, dict) and content.get("format") == _FORMAT
@@ -129,7 +116,7 @@ def read_model(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
         config = _read_config(path)
         file = path / config["arrays"]["file"]
         try:
-            payload = read_regular(file)
+            payload = files.read_regular(file)
             break
         except FileNotFoundError:
             # Another process may have saved between the two reads; read its configuration.
@@ -153,7 +140,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     if not path.is_dir():
         raise ModelError(f"there is no model at {path}: a model is a folder, and this is a file")
     try:
-        content = read_regular(path / _CONFIG, _MAX_CONFIG_BYTES).decode()
+        content = files.read_regular(path / _CONFIG, _MAX_CONFIG_BYTES).decode()
         config = json.loads(content, parse_int=_parse_integer)
     except FileNotFoundError:
         raise ModelError(f"{path} is not a model: it has no {_CONFIG}") from None
@@ -165,7 +152,7 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise ModelError(f"model {path} is damaged: {_CONFIG} is not valid JSON") from None
     if not isinstance(config, dict) or config.get("format") != _FORMAT:
         raise ModelError(f"{path} is not a dlfh model: its {_CONFIG} was not written by dlfh")
-    problem = version_problem(config.get("format_version"), FORMAT_VERSION)
+    problem = files.version_problem(config.get("format_version"), FORMAT_VERSION)
     if problem is not None:
         raise ModelError(f"model {path} {problem}")
     arrays = config.get("arrays")

@@ -13,12 +13,7 @@ from dlfh.errors import InputError
 def check_outputs(
     outputs: Sequence[Path | None], inputs: Iterable[Path | None] = (), *, overwrite: bool = False
 ) -> None:
-    """Raise InputError, before any work is done, if an output cannot be written.
-
-    outputs: Files to write; None is ignored.
-    inputs: Input files and folders, which no output may overwrite under any name.
-    overwrite: Whether existing files may be replaced.
-    """
+    """Raise InputError, before any work is done, if an output cannot be written; no output may overwrite an input."""
     targets = [path for path in outputs if path is not None]
     sources = list(inputs)
     for number, path in enumerate(targets):

@@ -15,18 +15,12 @@ from dlfh._parameters import Parameterized
 from dlfh._persistence.model_folder import MAX_DIGITS
 from dlfh.errors import InputError, ModelError, prefixed
 
-#: Maximum nesting depth of a parameter.
-_MAX_DEPTH = 50
-
+_MAX_DEPTH = 50  # maximum nesting depth of a parameter
 Base = TypeVar("Base")
 
 
 class Registry(Generic[Base]):
-    """Subclasses of a base class by kind, their name in files.
-
-    noun: Name of the classes in error messages.
-    group: Entry-point group in which other packages declare kinds, as ``kind = "module:Class"``.
-    """
+    """Subclasses of a base class by kind, their name in files; packages declare others as entry points of ``group``."""
 
     def __init__(self, noun: str, group: str = "") -> None:
         self.noun, self.group = noun, group
@@ -42,10 +36,8 @@ class Registry(Generic[Base]):
         kind: str = cls.__dict__["kind"]
         old = _qualified_name(self._classes[kind]) if kind in self._classes else None
         if old not in (None, _qualified_name(cls)) or self._modules.get(kind, cls.__module__) != cls.__module__:
-            raise InputError(
-                f"the {self.noun} {_qualified_name(cls)} has the kind {kind!r}, already used by "
-                f"{old or self._modules[kind]}: choose another kind"
-            )
+            conflict = f"{_qualified_name(cls)} has the kind {kind!r}, already used by {old or self._modules[kind]}"
+            raise InputError(f"the {self.noun} {conflict}: choose another kind")
         self._classes[kind] = cls
 
     def find(self, kind: object) -> type[Base]:
@@ -100,10 +92,9 @@ def _qualified_name(cls: type) -> str:
 
 
 def parameters_to_json(owner: Parameterized, objects: Registry[Any] | None = None) -> dict[str, Any]:
-    """Return an object's parameters as JSON values; raise InputError for a parameter that has no such form.
+    """Return an object's parameters as JSON values; ``objects`` are the classes of nested objects.
 
-    owner: Its ``unsaved_parameters``, and a ``random_state`` that is a generator, become None.
-    objects: Classes of nested objects, which are saved with their parameters.
+    Unsaved parameters and random generators become None. Other values that have no such form raise InputError.
     """
     saved = {}
     for name, value in owner.get_params(deep=False).items():
@@ -153,9 +144,8 @@ def _from_json(value: Any, objects: Registry[Any] | None, depth: int) -> Any:
     if not isinstance(value, dict):
         return value
     if value.keys() == {"items"}:
-        return {
-            _from_json(key, objects, depth + 1): _from_json(each, objects, depth + 1) for key, each in value["items"]
-        }
+        pairs = ([_from_json(part, objects, depth + 1) for part in (key, each)] for key, each in value["items"])
+        return dict(pairs)
     if value.keys() == {"kind", "parameters"} and objects is not None:
         return objects.find(value["kind"])(**parameters_from_json(value["parameters"], objects, depth + 1))
     raise ValueError("a parameter has an unknown form")

@@ -93,12 +93,10 @@ class Result:
         return self.limit is not None and any(limits[name] > value for name, value in self.limit.items())
 
     def is_valid(self) -> bool:
-        return (
-            isinstance(self.values, dict)
-            and isinstance(self.times, dict)
-            and isinstance(self.failure, str | None)
-            and isinstance(self.machine, dict | None)
-            and all(n in ("minutes", "gigabytes") and type(v) in (int, float) for n, v in (self.limit or {}).items())
+        kinds = {"values": dict, "times": dict, "failure": str | None, "machine": dict | None}
+        limits = (self.limit or {}).items()
+        return all(isinstance(getattr(self, name), kind) for name, kind in kinds.items()) and all(
+            name in ("minutes", "gigabytes") and type(value) in (int, float) for name, value in limits
         )
 
 

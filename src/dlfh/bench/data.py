@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,8 +27,7 @@ from dlfh.errors import InputError
 _FORMAT = "dlfh-splits 1"  # format of published splits
 
 
-@dataclass(frozen=True)
-class Partition:
+class Partition(NamedTuple):
     """Training points, queries, and points that training never sees."""
 
     train: Paired
@@ -140,13 +139,10 @@ class Source:
         with safe_open(path, "numpy") as file:
             about = file.metadata()
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        parts = {
-            role: Paired(
-                {name: _matrix_from(arrays, f"{role}/{name}") for name in about["modalities"].split("\n")},
-                _matrix_from(arrays, f"{role}/labels of points"),
-            )
-            for role in about["roles"].split(",")
-        }
+        parts = {}
+        for role in about["roles"].split(","):
+            features = {name: _matrix_from(arrays, f"{role}/{name}") for name in about["modalities"].split("\n")}
+            parts[role] = Paired(features, _matrix_from(arrays, f"{role}/labels of points"))
         return cls(about["name"], parts)
 
     def _arrays(self) -> dict[str, Array]:
@@ -165,11 +161,11 @@ class Source:
 def _to_floats(matrix: Any) -> Any:
     """Convert features to floating point, keeping double precision."""
     dtype = matrix.dtype if matrix.dtype in (np.float32, np.float64) else np.float32
-    if sp.issparse(matrix):
-        floats = sp.csr_array(matrix, dtype=dtype)
-        floats.sum_duplicates()
-        return floats
-    return np.ascontiguousarray(matrix, dtype)
+    if not sp.issparse(matrix):
+        return np.ascontiguousarray(matrix, dtype)
+    floats = sp.csr_array(matrix, dtype=dtype)
+    floats.sum_duplicates()
+    return floats
 
 
 def _indicators(labels: list[Any]) -> list[sp.csr_array]:
@@ -216,18 +212,14 @@ def load_source(name: str, file: Path | None = None, *, n_points: int | None = N
     description = None if file is None else describe(name)
     loaded = load_file(file or Path(name), description)
     known_as = {} if description is None else {"like": description.key, "as_published": loaded.as_published}
-    return Source.of(loaded.name, _with_unseen(loaded.parts), loaded.notes, **known_as)
-
-
-def _with_unseen(parts: dict[str, Paired]) -> dict[str, Paired]:
-    """Replace the database by its points that are not in the training set, if any."""
-    if "database" not in parts:
-        return parts
-    # Training sets are usually drawn from the database; the points they share are not unseen.
-    seen, _ = shared_points(parts["database"].modalities, parts["train"].modalities)
-    rows = np.setdiff1d(np.arange(len(parts["database"])), seen)
-    unseen = {"unseen": parts["database"].take(rows)} if len(rows) else {}
-    return {"train": parts["train"], "queries": parts["queries"], **unseen}
+    parts = loaded.parts
+    if "database" in parts:
+        # Training sets are usually drawn from the database; the points they share are not unseen.
+        database, train = parts["database"], parts["train"]
+        rows = np.setdiff1d(np.arange(len(database)), shared_points(database.modalities, train.modalities)[0])
+        parts = {"train": train, "queries": parts["queries"]}
+        parts |= {"unseen": database.take(rows)} if len(rows) else {}
+    return Source.of(loaded.name, parts, loaded.notes, **known_as)
 
 
 def _icons(file: Path | None) -> Source:
@@ -246,11 +238,9 @@ def _icons(file: Path | None) -> Source:
 
 
 def splits_of(source: Source, seeds: int, queries: int | None = None) -> dict[str, Any]:
-    """Return the query rows by seed, with checksums of the data.
+    """Return the query rows by seed ("any" if the data set defines them), with checksums of all arrays and of labels.
 
-    ``fingerprint`` covers all arrays; ``labels`` covers the labels alone, which do not depend on how features were
-    computed. All other rows are training points, and form the database of the *hashed* and *learned* protocols. If the
-    data set defines its queries, they are listed under the seed "any".
+    All other rows are training points, and form the database of the *hashed* and *learned* protocols.
     """
     first = np.cumsum([0, *map(len, source.parts.values())])
     numbered = {
@@ -260,14 +250,9 @@ def splits_of(source: Source, seeds: int, queries: int | None = None) -> dict[st
     rows = Source(source.name, numbered)
     by_name = {"any": 0} if source.has_queries else {str(seed): seed for seed in range(seeds)}
     drawn = {name: rows.split(SplitSpec(seed=seed, queries=queries)).queries for name, seed in by_name.items()}
-    return {
-        "format": _FORMAT,
-        "data": source.name,
-        "points": int(first[-1]),
-        "fingerprint": source.fingerprint,
-        "labels": _label_checksum(source),
-        "queries": {name: part.modalities["row"][:, 0].tolist() for name, part in drawn.items()},
-    }
+    about = {"format": _FORMAT, "data": source.name, "points": int(first[-1]), "fingerprint": source.fingerprint}
+    lists = {name: part.modalities["row"][:, 0].tolist() for name, part in drawn.items()}
+    return about | {"labels": _label_checksum(source), "queries": lists}
 
 
 def compare_splits(published: Any, source: Source) -> list[str]:

@@ -115,17 +115,29 @@ class LineFigure(Figure):
                     yield panel.title, line.label, f"{x:g}", f"{y:.6g}"
 
     def _draw(self, canvas: Any) -> None:
+        from matplotlib.ticker import LogLocator, NullLocator
+
         n_columns = min(self.per_row, len(self.panels))
         n_rows = -(-len(self.panels) // n_columns)
         canvas.set_size_inches(3.9 * n_columns, 2.9 * n_rows + 0.5)
         axes = canvas.subplots(n_rows, n_columns, squeeze=False).ravel()
         for panel, axis in zip(self.panels, axes, strict=False):
-            _draw_panel(panel, axis)
+            for line in panel.lines:
+                style = line.style or STYLES[line.colour // len(_COLOURS) % len(STYLES)]
+                colour = _COLOURS[line.colour % len(_COLOURS)]
+                marker = _MARKERS[line.colour % len(_MARKERS)] if line.markers else None
+                axis.plot(line.x, line.y, style, label=line.label, color=colour, marker=marker)
+            axis.set_title(panel.title, fontsize=9.5)
+            axis.set_xlabel(panel.x_label)
+            axis.set_ylabel(panel.y_label)
+            if panel.log_x:
+                axis.set_xscale("log")
+                axis.xaxis.set_major_locator(LogLocator(10))
+                axis.xaxis.set_minor_locator(NullLocator())
         for axis in axes[len(self.panels) :]:
             axis.set_axis_off()
-        handles = {
-            label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
-        }
+        found = [axis.get_legend_handles_labels() for axis in axes]
+        handles = {label: handle for pairs in found for handle, label in zip(*pairs, strict=True)}
         longest = max(map(len, handles), default=1)
         n_legend = max(1, min(4, len(handles), 58 * n_columns // (longest + 8)))
         canvas.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=n_legend)
@@ -165,24 +177,3 @@ def check_can_draw() -> None:
     """Raise InputError if Matplotlib is not installed, before hours of computing."""
     if importlib.util.find_spec("matplotlib") is None:
         raise missing("matplotlib", "drawing figures", "plots")
-
-
-def _draw_panel(panel: Panel, axis: Any) -> None:
-    for line in panel.lines:
-        axis.plot(
-            line.x,
-            line.y,
-            line.style or STYLES[line.colour // len(_COLOURS) % len(STYLES)],
-            label=line.label,
-            color=_COLOURS[line.colour % len(_COLOURS)],
-            marker=_MARKERS[line.colour % len(_MARKERS)] if line.markers else None,
-        )
-    axis.set_title(panel.title, fontsize=9.5)
-    axis.set_xlabel(panel.x_label)
-    axis.set_ylabel(panel.y_label)
-    if panel.log_x:
-        from matplotlib.ticker import LogLocator, NullLocator
-
-        axis.set_xscale("log")
-        axis.xaxis.set_major_locator(LogLocator(10))
-        axis.xaxis.set_minor_locator(NullLocator())

@@ -26,9 +26,7 @@ from dlfh.metrics.measures import AP, PR, P, nDCG
 
 CURVE_POINTS = 60  # number of points on a precision-recall curve, evenly spaced in the logarithm of the rank
 EXACT_AT = 5  # cut-off of the precision that counts items with exactly the query's labels
-
 _compiled: set[str] = set()  # methods that this process has fitted, whose kernels are therefore compiled
-
 Measured = tuple[dict[str, Any], dict[str, Any]]
 
 
@@ -44,13 +42,7 @@ def build(cell: Cell, threads: int, memory: int | None = None) -> CrossModalHash
 
 
 def retrieval(cell: Cell, parts: Partition, threads: int = 1, memory: int | None = None) -> Measured:
-    """Fit once and measure every protocol in every direction.
-
-    Returns: ``values["protocols"][protocol][direction]`` has "map", "map_at", "precision_at", "ndcg_at", "exact_at",
-        "asymmetric_map", "any_map" and "all_map" (by label probabilities) and the curve "ranks", "precision" and
-        "recall"; "objective" and "iterations" are present for methods that record them.
-    Returns: Seconds of training.
-    """
+    """Fit once; return ``values["protocols"][protocol][direction]``, as `_scores` does, and the seconds of training."""
     rows = None
     if cell.train_points is not None and cell.train_points < len(parts.train):
         rows = np.sort(np.random.default_rng(cell.seed).permutation(len(parts.train))[: cell.train_points])
@@ -72,9 +64,12 @@ def training_time(cell: Cell, parts: Partition, threads: int, memory: int | None
         few = parts.train.take(np.arange(min(300, len(parts.train))))
         build(cell, threads, memory).fit(few.modalities, few.labels)
         _compiled.add(cell.method)
-    _reset_peak()
+    with contextlib.suppress(OSError):  # resets the peak, only on Linux; elsewhere, it includes compilation
+        Path("/proc/self/clear_refs").write_text("5")
     model = build(cell, threads, memory).fit(parts.train.modalities, parts.train.labels)
-    return {"n_train": len(parts.train)}, {"fit": model.fit_seconds_, "peak_bytes": _peak_bytes()}
+    kilobytes = find_in_file("/proc/self/status", r"VmHWM:\s*(\d+) kB")
+    peak_bytes = 1024 * int(kilobytes) if kilobytes else None
+    return {"n_train": len(parts.train)}, {"fit": model.fit_seconds_, "peak_bytes": peak_bytes}
 
 
 def given_codes(cell: Cell, parts: Partition, threads: int, memory: int | None = None) -> Measured:
@@ -108,8 +103,6 @@ _RANKINGS = {"asymmetric_map": ("values", "codes"), "any_map": ("any", "bytes"),
 
 
 class _Search(NamedTuple):
-    """Queries and the database that they search."""
-
     queries: _Forms
     query_labels: Any
     database: _Forms
@@ -165,9 +158,8 @@ def _protocols(
 
         order = np.random.default_rng(cell.split.seed).permutation(len(parts.queries))
         halves = np.sort(order[::2]), np.sort(order[1::2])
-        searches["unseen"] = [
-            _Search(rows(half), labels[half], rows(other), labels[other]) for half, other in (halves, halves[::-1])
-        ]
+        pairs = (halves, halves[::-1])
+        searches["unseen"] = [_Search(rows(one), labels[one], rows(two), labels[two]) for one, two in pairs]
     directions = list(itertools.permutations(parts.queries.modalities, 2))
     return {
         protocol: {f"{query} → {item}": _scores(each, query, item, cell.k, threads) for query, item in directions}
@@ -195,23 +187,8 @@ def _scores(searches: list[_Search], query: str, database: str, k: int, threads:
     # Contiguous by row, so that the mean adds one query after another, whatever the layout of the measures.
     means = np.ascontiguousarray(np.nan_to_num(np.concatenate(rows))).mean(axis=0)
     precision, recall = np.split(means[4:], 2)
-    return {
-        "map": float(means[0]),
-        "map_at": float(means[1]),
-        "precision_at": float(precision[np.searchsorted(ranks, k)]),
-        "ndcg_at": float(means[2]),
-        "exact_at": float(means[3]),
-        "ranks": ranks.tolist(),
-        "precision": precision.tolist(),
-        "recall": recall.tolist(),
-    } | {name: float(np.nan_to_num(np.concatenate(each)).mean()) if each else None for name, each in further.items()}
-
-
-def _reset_peak() -> None:
-    with contextlib.suppress(OSError):  # only on Linux; elsewhere, the peak includes compilation
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def _peak_bytes() -> int | None:
-    kilobytes = find_in_file("/proc/self/status", r"VmHWM:\s*(\d+) kB")
-    return 1024 * int(kilobytes) if kilobytes else None
+    numbers = dict(zip(("map", "map_at", "ndcg_at", "exact_at"), means[:4].tolist(), strict=True))
+    numbers["precision_at"] = float(precision[np.searchsorted(ranks, k)])
+    curve = {"ranks": ranks.tolist(), "precision": precision.tolist(), "recall": recall.tolist()}
+    others = {name: np.nan_to_num(np.concatenate(each)).mean() if each else None for name, each in further.items()}
+    return numbers | curve | {name: None if mean is None else float(mean) for name, mean in others.items()}

@@ -93,20 +93,13 @@ class Plan:
             split = replace(split, size=size)
         method: Any = METHODS[row.method]
         defaults = method().get_params(deep=False)
-        points = row.train_points
-        return Cell(
-            self.source.name,
-            self.source.fingerprint,
-            row.method,
-            # Parameters equal to the defaults are omitted, so that equal computations are the same cell.
-            {name: value for name, value in row.at(bits, changed).items() if not _same(value, defaults[name])},
-            bits=bits,
-            seed=0 if method.info.is_deterministic else seed,
-            split=split,
-            k=self.settings.k,
-            train_points=None if points is None or points >= self.source.n_train(split) else points,
-            version=__version__ if row.method in MODULES else f"{__version__}, {_sources(method)}",
-        )
+        # Parameters equal to the defaults are omitted, so that equal computations are the same cell.
+        given = {name: value for name, value in row.at(bits, changed).items() if not _same(value, defaults[name])}
+        points = row.train_points if (row.train_points or 0) < self.source.n_train(split) else None
+        version = __version__ if row.method in MODULES else f"{__version__}, {_sources(method)}"
+        data, seed = (self.source.name, self.source.fingerprint), 0 if method.info.is_deterministic else seed
+        others: dict[str, Any] = {"k": self.settings.k, "train_points": points, "version": version}
+        return Cell(*data, row.method, given, bits, seed, split, **others)
 
 
 @dataclass(frozen=True)
@@ -121,9 +114,7 @@ class Study(Plan):
         """Return a measure, in one direction or averaged over all, for each run of a row; None for failed runs."""
         ways = self.directions if way is None else [way]
         results = [self.results[cell] for cell in self.cells(row, bits)]
-        values: list[list[Any]] = [
-            [(each.scores(protocol, way) or {}).get(measure) for way in ways] for each in results
-        ]
+        values: list[Any] = [[(each.scores(protocol, way) or {}).get(measure) for way in ways] for each in results]
         return [None if None in run else sum(run) / len(run) for run in values]
 
     def summary(self, row: Row, bits: int, protocol: str, way: str | None = None, measure: str = "map") -> Summary:

@@ -61,10 +61,7 @@ def read_scores(report: Path) -> list[RunScore]:
 
 
 def critical_difference(n_methods: int, n_blocks: int, level: float = 0.05) -> float:
-    """Return the smallest significant difference between two mean ranks, over all pairs of methods.
-
-    Nemenyi's q sqrt(k (k + 1) / 6 N) for k methods and N blocks, with q from the studentized range over sqrt(2).
-    """
+    """Return Nemenyi's critical difference of two mean ranks, q sqrt(k (k + 1) / 6 N) for k methods and N blocks."""
     from scipy.stats import studentized_range
 
     q = float(studentized_range.ppf(1 - level, n_methods, np.inf)) / math.sqrt(2)
@@ -118,10 +115,7 @@ def rank_methods(labels: Sequence[str], scores: Floats, level: float = 0.05) -> 
 def rank_reports(
     reports: Sequence[Path], folder: Path, bits: int | None = None, rows: Sequence[str] | None = None
 ) -> list[Section]:
-    """Rank the rows that all reports of `dlfh bench map` contain, and write the ranking to a folder.
-
-    By default, the code length is the longest one that all reports contain.
-    """
+    """Rank the rows that all reports contain, by default with the longest common codes, and write a report."""
     check_can_draw()
     scores = [score for report in reports for score in read_scores(report)]
     data = list(dict.fromkeys(score.data for score in scores))
@@ -137,10 +131,10 @@ def rank_reports(
     settings = to_toml({"data": data, "bits": length, "rows": list(rows or ())})
     make_folder(folder)
     check_report_place(folder, "rank", settings, None)
-    protocols = list(dict.fromkeys(score.protocol for score in scores))
-    sections = [
-        _section([each for each in scores if each.protocol == protocol], protocol, rows) for protocol in protocols
-    ]
+    by_protocol: dict[str, list[RunScore]] = defaultdict(list)
+    for score in scores:
+        by_protocol[score.protocol].append(score)
+    sections = [_section(scores, protocol, rows) for protocol, scores in by_protocol.items()]
     lead = (
         f"Mean ranks by MAP over {_listed(data)}, {length} bits; rank 1 is best.",
         "Friedman's test with Nemenyi's critical difference, as in Demšar (2006), at the 0.05 level.",
@@ -177,10 +171,8 @@ def _common_rows(scores: list[RunScore], rows: Sequence[str] | None) -> tuple[li
 
 
 def _score_matrix(scores: list[RunScore], labels: list[str], *, mean_over_runs: bool = False) -> Floats:
-    """Return MAP by block and row; a block is a data set, a direction and, unless means are taken, a run.
-
-    Deterministic rows have a single run, which is used in every block. Other rows use only the seeds they all have.
-    """
+    """Return MAP by block and row; a block is a data set, a direction and, unless means are taken, a run."""
+    # Deterministic rows have a single run, which is used in every block. Other rows use only the seeds they all have.
     by_place: dict[tuple[str, str], dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for score in scores:
         by_place[score.data, score.direction][score.row][score.seed] = score.map
@@ -198,9 +190,8 @@ def _score_matrix(scores: list[RunScore], labels: list[str], *, mean_over_runs: 
 
 def _verdict(ranking: Ranking, n_independent: int) -> str:
     first, *others = ranking.tied_with_best()
-    relation = (
-        f"does not differ significantly from {_listed(others)}" if others else "is significantly better than all others"
-    )
+    tied = others and f"does not differ significantly from {_listed(others)}"
+    relation = tied or "is significantly better than all others"
     wide = critical_difference(len(ranking.ranks), n_independent)
     return (
         f"{first} ranks first and {relation}. {ranking.n_blocks} comparisons (data sets, directions, runs): Friedman's "

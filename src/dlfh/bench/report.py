@@ -49,15 +49,10 @@ def check_report_place(folder: Path, name: str, settings: str, settings_file: Pa
 def _check_replaceable(folder: Path, files: Iterable[str], pages: str) -> None:
     """Raise InputError if one of the files exists, and no page that matches the glob ``pages`` is a report."""
     existing = [folder / file for file in files if (folder / file).exists()]
-    if existing and not any(
-        path.suffix in (".html", ".md")
-        and path.is_file()
-        and TITLE in path.read_text(encoding="utf-8", errors="replace")
-        for path in folder.glob(pages)
-    ):
-        raise InputError(
-            f"cannot write {existing[0]}: the file exists and does not belong to a report; choose another --output"
-        )
+    found = [path for path in folder.glob(pages) if path.suffix in (".html", ".md") and path.is_file()]
+    if existing and not any(TITLE in path.read_text(encoding="utf-8", errors="replace") for path in found):
+        problem = "the file exists and does not belong to a report; choose another --output"
+        raise InputError(f"cannot write {existing[0]}: {problem}")
 
 
 @dataclass(frozen=True)

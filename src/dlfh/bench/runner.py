@@ -33,16 +33,13 @@ from dlfh.methods.catalogue import METHODS
 
 _TICK = 0.1  # seconds between two checks of the workers' memory and time
 _READY = "ready"  # first line of output
-
 #: Approximate cost of a cell relative to DLFH.
 _WEIGHTS = {
     **{"CRH": 40.0, "MLBE": 40.0, "SePH": 20.0, "CMSSH": 6.0, "SCRATCH": 6.0},
     **{"KDLFH": 5.0, "CMFH": 4.0, "SMFH": 4.0, "PDH": 4.0, "LFH": 2.0},
 }
-
 #: A worker and its answer; the answer is None when the process has ended.
 Message: TypeAlias = "tuple[Worker, dict[str, Any] | None]"
-
 #: Environment variables that limit the threads of a process.
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -53,16 +50,10 @@ class Worker:
     def __init__(self, data: Path, threads: int, memory: int, messages: queue.Queue[Message], folder: Path) -> None:
         command = [sys.executable, "-m", "dlfh.bench.runner", str(data.resolve()), str(threads), str(memory)]
         self.log = folder / "workers.log"
+        env = os.environ | dict.fromkeys(_THREADS, str(threads)) | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        pipe = subprocess.PIPE
         with open(self.log, "ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=os.environ | dict.fromkeys(_THREADS, str(threads)) | {"PYTHONPATH": os.pathsep.join(sys.path)},
-                text=True,
-                encoding="utf-8",
-            )
+            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=log, env=env, encoding="utf-8")
         self.started = time.monotonic()
         self.is_ready = False
         self._reader = threading.Thread(target=self._read, args=(messages,), daemon=True)
@@ -130,10 +121,9 @@ def n_workers(settings: Settings) -> int:
 
 
 class Runner:
-    """Computes the cells of one data set that are not cached yet.
+    """Computes the cells of one data set that are not cached yet; ``retry`` repeats failed ones.
 
-    Cells of kind "retrieval" run in parallel, by default with one thread each. Cells of kind "time" follow one at a
-    time with all cores, each method in a new process. ``show`` displays progress, ``retry`` repeats failed cells.
+    Cells of kind "retrieval" run in parallel. Those of kind "time" follow one at a time, each method in a new process.
     """
 
     def __init__(self, cache: Cache, settings: Settings, *, show: bool = False, retry: bool = False) -> None:
@@ -210,10 +200,11 @@ class Runner:
         self.cache.put(cell, result)
         self._lost.pop(cell, None)
         advance()
-        for larger in _cells_over_limit(cell, result, waiting):
-            waiting.remove(larger)
-            self.cache.put(larger, replace(result, failure=f"not tried: with fewer points {result.failure}"))
-            advance()
+        if cell.kind == "time" and result.limit is not None:
+            for larger in [other for other in waiting if _without_size(other) == _without_size(cell)]:
+                waiting.remove(larger)
+                self.cache.put(larger, replace(result, failure=f"not tried: with fewer points {result.failure}"))
+                advance()
 
     def _retry_or_fail(self, cell: Cell, worker: Worker, waiting: list[Cell], advance: Advance) -> None:
         """Retry a cell whose worker died; the second time, record a failure, which is not cached."""
@@ -251,15 +242,8 @@ class Runner:
         return None
 
 
-def _cells_over_limit(cell: Cell, result: Result, waiting: list[Cell]) -> list[Cell]:
-    """Return the pending cells that time the same fit on more points, if this cell exceeded a limit."""
-    if cell.kind != "time" or result.limit is None:
-        return []
-
-    def fit(timed: Cell) -> Cell:
-        return replace(timed, split=replace(timed.split, size=None))
-
-    return [other for other in waiting if fit(other) == fit(cell)]
+def _without_size(cell: Cell) -> Cell:
+    return replace(cell, split=replace(cell.split, size=None))
 
 
 def compute(request: dict[str, Any], source: Any, threads: int, memory: int) -> dict[str, Any]:

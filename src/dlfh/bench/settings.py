@@ -16,7 +16,6 @@ from dlfh.methods import DLFH, DOCH, KDLFH, LEMON
 from dlfh.methods.catalogue import METHODS, MODULES
 
 PROTOCOLS = ("unseen", "hashed", "learned", "unified")
-
 _MAY_BE_EMPTY = ("time.sizes", "sensitivity.scales", "sensitivity.samples")
 _ROW_SETTINGS = ("train_points", "seeds")  # settings of a row besides the parameters of its method
 _EXPECTED = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
@@ -45,7 +44,6 @@ DEFAULT_PARAMETERS: dict[str, dict[str, Any]] = {
     "SePH": {"train_points": 5000},
     "SePH paper": {"train_points": 5000, "init": "random"},
 }
-
 #: Settings for the paper's data sets: its eight methods with its parameters come first. SePH used the last protocol.
 _PAPER_METHODS = ("DLFH", "SMFH", "SCM", "CMFH", "CCAITQ", "MLBE", "KDLFH", "SePH")
 _PAPER_DATA: dict[str, Any] = {
@@ -57,7 +55,6 @@ _PAPER_DATA: dict[str, Any] = {
     # The authors' advice for high-dimensional features and many points.
     "parameters": {"SMFH paper": {**DEFAULT_PARAMETERS["SMFH paper"], "mu": 100.0, "alpha": 10.0, "sample_size": 5000}},
 }
-
 #: Settings by data set. The icons get short runs, for a quick look. CRH is fast with the few features of Wiki; with the
 #: 2,912 features of IAPR TC-12, CRH, MLBE and SePH take minutes.
 DATA_SETTINGS: dict[str, dict[str, Any]] = {
@@ -168,9 +165,8 @@ class Settings:
     threads: int = 1
     memory_gb: float = 8.0  # limit of one cell, data included
     cell_minutes: float = 60.0  # limit of one cell
-    #: LaTeX tables of accuracy, see `dlfh.bench.tables.ReportTable`.
-    layout: str = "columns"
-    interval: str = "deviation"
+    layout: str = "columns"  # of LaTeX tables of accuracy, see `dlfh.bench.tables.ReportTable`
+    interval: str = "deviation"  # likewise
     time: TimeSettings = field(default_factory=TimeSettings)
     convergence: ConvergenceSettings = field(default_factory=ConvergenceSettings)
     sensitivity: SensitivitySettings = field(default_factory=SensitivitySettings)

@@ -79,9 +79,7 @@ def _latex_text(text: str) -> str:
 
 
 _TEXT = _Format(str, "{mean}{std}*", "±{}", "[{}]", "  published")
-_MARKDOWN = _Format(
-    markdown_text, "**{mean}**{std}", " ±{}", "<sup>{}</sup>", "*published*", published_number="*{mean}*{std}"
-)
+_MARKDOWN = _Format(markdown_text, "**{mean}**{std}", " ±{}", "<sup>{}</sup>", "*published*", "*{mean}*{std}")
 _LATEX = _Format(
     _latex_text, r"\textbf{{{mean}}}{std}", r"{{\scriptsize$\pm${}}}", "$^{{{}}}$", r"\quad published", dash="--"
 )

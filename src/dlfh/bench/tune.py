@@ -16,7 +16,7 @@ from dlfh._selection import HALVING_FACTOR, Trial, format_parameters, successive
 from dlfh.bench.cells import Cell
 from dlfh.bench.plan import Plan
 from dlfh.bench.runner import Runner
-from dlfh.bench.tables import DASH, ReportTable, Summary, TableRow, csv_text, mark_best, summarize
+from dlfh.bench.tables import DASH, ReportTable, TableRow, csv_text, mark_best, summarize
 from dlfh.bench.toml import to_toml
 from dlfh.errors import InputError
 from dlfh.methods.catalogue import METHODS
@@ -56,10 +56,7 @@ def _value(word: str) -> Any:
 
 @dataclass(frozen=True)
 class ParameterSearch:
-    """A search for the parameters of one method.
-
-    The queries of the data are never used: in each run, a random share of the training points takes their place.
-    """
+    """A search for the parameters of one method; training points take the place of queries, which are never used."""
 
     plan: Plan
     method: str  # a row of the settings; its parameters apply unless the grid sets them
@@ -122,9 +119,8 @@ class ParameterSearch:
         method: Any = METHODS[row.method]
         known = {**method().get_params(deep=False), **row.parameters}
         if "max_iter" not in known or "max_iter" in self.grid:
-            raise InputError(
-                f"{row.method} does not support halving by max_iter: it has no such parameter, or the grid sets it"
-            )
+            reason = "it has no such parameter, or the grid sets it"
+            raise InputError(f"{row.method} does not support halving by max_iter: {reason}")
         return int(known["max_iter"])
 
     def _cells(self, parameters: Parameters, budget: int | None) -> list[Cell]:
@@ -150,14 +146,10 @@ class ParameterSearch:
         rows = []
         for trial in trials:
             note = f"eliminated at {self.halving} = {trial.budget}" if trial.budget != trials[0].budget else ""
-            rows.append(TableRow(trial.option, (_summary(trial),), note))
+            rows.append(TableRow(trial.option, (summarize(trial.scores.tolist(), [trial.note]),), note))
         title = f"MAP of {self.method} on validation points of {self.plan.source.name}, {self.protocol} database"
         columns = (("", f"{self.bits} bits"),)
         return ReportTable(f"tune-{self.method}", title, columns, mark_best(rows), head="parameters")
-
-
-def _summary(trial: Trial[Parameters]) -> Summary:
-    return summarize(trial.scores.tolist(), [trial.note])
 
 
 SearchResults: TypeAlias = Sequence[tuple[ParameterSearch, Sequence[Trial[Parameters]]]]  # trials best first
@@ -182,7 +174,7 @@ def trials_csv(results: SearchResults) -> str:
     lines: list[list[Any]] = [["method", "parameters", "mean", "std", "runs", "note"]]
     for search, trials in results:
         for trial in trials:
-            summary = _summary(trial)
+            summary = summarize(trial.scores.tolist(), [trial.note])
             numbers = (number.strip(DASH) for number in summary.numbers(4))
             lines.append([search.method, trial.option, *numbers, summary.runs, summary.note])
     return csv_text(lines)

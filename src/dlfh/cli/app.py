@@ -23,7 +23,6 @@ from dlfh.errors import DLFHError
 
 #: Exit codes for invalid input or usage, and for an interrupt (128 + SIGINT, as in shells).
 _INVALID_INPUT, _INTERRUPTED = 2, 130
-
 #: Commands, in the order of the help.
 COMMANDS = (
     *("build", "search", "suggest", "serve", "add", "remove", "sync", "meaning", "copy", "export", "info", "evaluate"),

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _data = functools.partial(option, panel="Data")
 _run_option = functools.partial(option, panel="Computation")
 _splits = functools.partial(option, panel="For splits")
-
 #: Options of rank and splits, which train no models. Other experiments take all options except those for splits.
 _APPLICABLE = {
     "rank": {"output", "bits", "methods", "quiet"},
@@ -158,33 +157,18 @@ def _run(experiment: str, data: str, options: BenchOptions) -> None:
     from dlfh.bench.experiments import run_experiment
     from dlfh.bench.report import check_report_place, to_cite
 
-    settings = options.resolve_settings(
-        data,
-        methods=split_words(options.methods),
-        bits=_parse_lengths(options.bits),
-        seeds=options.seeds,
-        protocols=split_words(options.protocols),
-        k=options.k,
-        unseen_share=options.unseen_share,
-        layout=options.layout,
-        interval=options.interval,
-        codes=parse_pairs(options.codes, "--codes"),
-    )
+    lists = {"methods": split_words(options.methods), "protocols": split_words(options.protocols)}
+    others = {name: getattr(options, name) for name in ("seeds", "k", "unseen_share", "layout", "interval")}
+    others |= {"bits": _parse_lengths(options.bits), "codes": parse_pairs(options.codes, "--codes")}
+    settings = options.resolve_settings(data, **lists, **others)
     if options.print_settings:
         typer.echo(settings.to_toml(), nl=False)
         return
     report = options.output or default_folder(data)
     check_report_place(report, experiment, settings.to_toml(), options.settings)
-    sections = run_experiment(
-        experiment,
-        options.load(data),
-        settings,
-        options.cache or report,
-        report,
-        show=not options.quiet,
-        retry=options.retry_failed,
-    )
-    if not options.quiet:
+    source, cache, show = options.load(data), options.cache or report, not options.quiet
+    sections = run_experiment(experiment, source, settings, cache, report, show=show, retry=options.retry_failed)
+    if show:
         _print_tables([section for section in sections if section.key != "seconds"])
     for line in (f"report: {report / experiment}.html", *to_cite(sections)):
         typer.echo(plain(line))

@@ -19,11 +19,11 @@ from dlfh.cli.options import (
     ItemsAt,
     OutputOptions,
     check_unset,
-    image_files,
     load_encoder,
     method_named,
     option,
-    parse_settings,
+    parse_pairs,
+    parse_value,
     set_verbosity,
     stored_in,
 )
@@ -35,15 +35,11 @@ if TYPE_CHECKING:
     from dlfh.collection.evaluation import EvaluationReport
     from dlfh.datasets import Items
 
-#: Code length with --fast.
-_FAST_BITS = 64
-#: Smallest change of a measure that is worth mentioning.
-_NOTABLE_CHANGE = 0.005
-
+_FAST_BITS = 64  # code length with --fast
+_NOTABLE_CHANGE = 0.005  # smallest change of a measure that is worth mentioning
 #: Types of the build settings.
 _TYPES = {"method": str, "bits": int, "image_features": str, "text_features": str, "parameters": dict}
 _TYPE_NAMES = {str: "a string", int: "a whole number", dict: "a table"}
-
 _training = functools.partial(option, panel="Training")
 
 
@@ -118,7 +114,8 @@ class TrainingOptions:
         method = METHODS[method_named(self.method or saved.method or "DLFH")]
         if saved.method is not None and method is not METHODS[method_named(saved.method)]:
             raise InputError(f"{self.settings} is for {saved.method} but --method is {self.method}: omit one of them")
-        parameters = {**saved.parameters, **parse_settings(self.set)}
+        given = {name: parse_value(text) for name, text in parse_pairs(self.set, "--set").items()}
+        parameters = {**saved.parameters, **given}
         known = method.parameter_names()
         if self.fast and "hash_function" in known:
             parameters = {"hash_function": "linear", **parameters}
@@ -174,15 +171,8 @@ def build(
         check_unset(training, (), "applies to training, but --model is already trained: omit one of the two")
         encoder = load_encoder(model, options.verbose)
         read = items.read(encoder.modalities_, outputs=[options.problem_file])
-    built = Collection.build(
-        output,
-        read,
-        encoder,
-        fit=model is None,
-        hold_out=training.hold_out,
-        random_state=training.seed,
-        address=items_at,
-    )
+    chosen: dict[str, Any] = {"hold_out": training.hold_out, "random_state": training.seed, "address": items_at}
+    built = Collection.build(output, read, encoder, fit=model is None, **chosen)
     set_verbosity(encoder, False)  # do not report verbosity as a feature parameter
     with built.collection as collection:
         n_items, address = len(collection), collection.index.address
@@ -194,24 +184,14 @@ def build(
         message += f", {trained} used for training ({_describe(encoder)})"
     options.report(message + stored_in(address), summary, built.problems)
     if not options.as_json:
-        if details:
-            _print_details(encoder, built.evaluation)
-        if model is None:
-            for sentence in quality_sentences(encoder, built.evaluation):
-                typer.echo(plain(sentence))
+        _print_quality(encoder, built.evaluation, details, advice=model is None)
         folder = shlex.quote(str(output))
         has_texts = any(featurizer.takes == "texts" for featurizer in encoder.featurizers_.values())
         query = "red shoes" if has_texts else "--similar ID"
-        typer.echo(plain(f"Next: dlfh search {folder} {query}, or dlfh serve {folder}{_pictures(read)}"))
-
-
-def _pictures(items: Items) -> str:
-    """Return the --pictures option that lets `dlfh serve` show the images of items."""
-    folders = {os.path.abspath(file.parent) for file in image_files(items)}
-    if not folders:
-        return ""
-    folder = os.path.commonpath(folders)
-    return f" --pictures {shlex.quote(min(os.path.relpath(folder), folder, key=len))}"
+        shown = {os.path.abspath(file.parent) for file in items.image_files(read)}
+        images = os.path.commonpath(shown) if shown else ""
+        pictures = f" --pictures {shlex.quote(min(os.path.relpath(images), images, key=len))}" if shown else ""
+        typer.echo(plain(f"Next: dlfh search {folder} {query}, or dlfh serve {folder}{pictures}"))
 
 
 def fit(
@@ -256,15 +236,10 @@ def fit(
     encoder.save(output, overwrite=options.overwrite)
     if more is None:
         trained, summary = _summarize(encoder, *counts, fitted.report)
-    options.report(
-        f"{output}: trained on {trained} items ({_describe(encoder)})",
-        {"model": str(output), **summary},
-        [*read.problems, *problems],
-    )
+    message = f"{output}: trained on {trained} items ({_describe(encoder)})"
+    options.report(message, {"model": str(output), **summary}, [*read.problems, *problems])
     if more is None and not options.as_json:
-        _print_details(encoder, fitted.report)
-        for sentence in quality_sentences(encoder, fitted.report):
-            typer.echo(plain(sentence))
+        _print_quality(encoder, fitted.report)
 
 
 def _describe(encoder: Encoder) -> str:
@@ -286,7 +261,7 @@ def _summarize(
         "seconds": round(elapsed(), 3),
         "learning_seconds": round(encoder.model_.fit_seconds_, 3),
         "features": {name: repr(featurizer) for name, featurizer in encoder.featurizers_.items()},
-        "chosen": _chosen_learners(encoder),
+        "chosen": {name: repr(learner) for name, learner in getattr(encoder.model_, "chosen_", {}).items()},
         "trials": [trial_summary(trial) for trial in encoder.trials_],
         "quality": [asdict(quality) for quality in evaluation.quality],
         "calibration": [asdict(report) for report in evaluation.calibration],
@@ -294,17 +269,16 @@ def _summarize(
     return f"{n_trained:,}" + (f" ({n_incomplete:,} incomplete)" if n_incomplete else ""), summary
 
 
-def _chosen_learners(encoder: Encoder) -> dict[str, str]:
-    return {name: repr(learner) for name, learner in getattr(encoder.model_, "chosen_", {}).items()}
-
-
-def _print_details(encoder: Encoder, evaluation: EvaluationReport) -> None:
-    print_trials(encoder.trials_)
-    for name, learner in _chosen_learners(encoder).items():
-        typer.echo(plain(f"Hash function for {name}, chosen on held-out points: {learner}"))
-    if evaluation.quality:
-        print_quality(evaluation.quality, "MAP of held-out items as queries for all others")
-    print_calibration(evaluation.calibration)
+def _print_quality(encoder: Encoder, evaluation: EvaluationReport, details: bool = True, advice: bool = True) -> None:
+    if details:
+        print_trials(encoder.trials_)
+        for name, learner in getattr(encoder.model_, "chosen_", {}).items():
+            typer.echo(plain(f"Hash function for {name}, chosen on held-out points: {learner!r}"))
+        if evaluation.quality:
+            print_quality(evaluation.quality, "MAP of held-out items as queries for all others")
+        print_calibration(evaluation.calibration)
+    for sentence in quality_sentences(encoder, evaluation) if advice else ():
+        typer.echo(plain(sentence))
 
 
 def quality_sentences(encoder: Encoder, evaluation: EvaluationReport) -> Iterator[str]:

@@ -26,13 +26,9 @@ def copy(
     $ DLFH_ENGINES=postgresql://localhost/shop dlfh copy shop-in-postgres/ -o backup/
     """
     with open_collection(collection) as opened, opened.copy(output, address=items_at) as copied:
-        n_items = len(copied)
-        address = copied.index.address
-    report(
-        f"{output}: {n_items:,} items{stored_in(address)}",
-        {"collection": str(output), "items": n_items, "address": address},
-        as_json=as_json,
-    )
+        n_items, address = len(copied), copied.index.address
+    about = {"collection": str(output), "items": n_items, "address": address}
+    report(f"{output}: {n_items:,} items{stored_in(address)}", about, as_json=as_json)
 
 
 def export(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dlfh.cli.options import ItemOptions, OutputOptions, argument, load_encoder, option, parse_pairs, place_of
+from dlfh.cli.options import ItemOptions, OutputOptions, argument, load_encoder, option, parse_pairs
 from dlfh.errors import InputError
 
 _SUFFIXES = (".npz", ".npy", ".mat")
@@ -61,23 +61,18 @@ def encode(
         raise InputError(f"a .npy file holds one modality but the items have {len(read.modalities)}: write a .npz file")
     vectors = encoder.featurize_items(read)
     problems = [*read.problems, *vectors.problems]
+    counts = {name: matrix.shape[0] for name, matrix in vectors.matrices.items() if matrix.shape[0]}
     arrays: dict[str, Any] = {}
-    counts: dict[str, int] = {}
-    for name, matrix in vectors.matrices.items():
-        if not matrix.shape[0]:
-            continue
-        arrays[name] = encoder.model_.project(name, matrix) if real else encoder.model_.encode(name, matrix)
-        counts[name] = matrix.shape[0]
+    for name in counts:
+        compute = encoder.model_.project if real else encoder.model_.encode
+        arrays[name] = compute(name, vectors.matrices[name])
         if suffix != ".npy":
             arrays[f"{name}_ids"] = np.array([read.ids[row] for row in vectors.positions[name]])
     if not arrays:
         raise InputError(f"no item could be encoded: {problems[0]}")
     write_arrays(output, arrays, overwrite=options.overwrite)
-    options.report(
-        f"{output}: " + ", ".join(f"{number:,} {name} codes" for name, number in counts.items()),
-        {"file": str(output), "codes": counts},
-        problems,
-    )
+    message = f"{output}: " + ", ".join(f"{number:,} {name} codes" for name, number in counts.items())
+    options.report(message, {"file": str(output), "codes": counts}, problems)
 
 
 def _encode_blocks(
@@ -110,22 +105,20 @@ def _encode_blocks(
     }
     leader, *_ = features.values()
     features = {name: blocks.split_like(leader) for name, blocks in features.items()}
-    done = encode_blocks(
-        encoder.model_,
-        features,
-        output,
-        sources={name: path for name, (path, _) in places.items()},
-        real=real,
-        cluster=cluster,
-        overwrite=options.overwrite,
-        show_progress=options.verbose,
-    )
+    sources = {name: path for name, (path, _) in places.items()}
+    chosen: dict[str, Any] = {"overwrite": options.overwrite, "show_progress": options.verbose}
+    done = encode_blocks(encoder.model_, features, output, sources=sources, real=real, cluster=cluster, **chosen)
     resumed = f", {done.n_before} of them from an earlier run" if done.n_before else ""
     blocks = "1 block" if done.n_blocks == 1 else f"{done.n_blocks:,} blocks"
-    options.report(
-        f"{output}: {done.n_rows:,} codes for {', '.join(features)} in {blocks}{resumed}",
-        {"folder": str(output), "codes": dict.fromkeys(features, done.n_rows), "blocks": done.n_blocks},
-    )
+    message = f"{output}: {done.n_rows:,} codes for {', '.join(features)} in {blocks}{resumed}"
+    codes = dict.fromkeys(features, done.n_rows)
+    options.report(message, {"folder": str(output), "codes": codes, "blocks": done.n_blocks})
+
+
+def place_of(value: str) -> tuple[Path, str | None]:
+    """Split FILE:NAME into the file or folder and the variable or column; NAME is optional."""
+    file, _, part = value.rpartition(":")
+    return (Path(file), part) if file and not Path(value).exists() else (Path(value), None)
 
 
 def _vector_places(items: ItemOptions, modalities: tuple[str, ...]) -> dict[str, tuple[Path, str | None]]:
@@ -136,10 +129,8 @@ def _vector_places(items: ItemOptions, modalities: tuple[str, ...]) -> dict[str,
     if not pairs and source is not None:
         named: dict[str, tuple[Path, str | None]] = {name: (source, name) for name in modalities if name in columns}
         if not named:
-            raise InputError(
-                f"{source} has no vectors named after a modality of the model ({', '.join(modalities)}): "
-                "use --vectors NAME=COLUMN"
-            )
+            expected = f"named after a modality of the model ({', '.join(modalities)})"
+            raise InputError(f"{source} has no vectors {expected}: use --vectors NAME=COLUMN")
         return named
     if not pairs:
         raise InputError("no input: name a file, or vectors with --vectors NAME=FILE")

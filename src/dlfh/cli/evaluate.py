@@ -9,17 +9,8 @@ from typing import Any
 
 import typer
 
-from dlfh.cli.options import (
-    AsJson,
-    ItemOptions,
-    Quiet,
-    argument,
-    check_unset,
-    load_encoder,
-    open_collection,
-    option,
-    place_of,
-)
+from dlfh.cli.encode import place_of
+from dlfh.cli.options import AsJson, ItemOptions, Quiet, argument, check_unset, load_encoder, open_collection, option
 from dlfh.cli.output import print_calibration, print_json, print_problems, print_quality
 from dlfh.errors import InputError
 
@@ -99,17 +90,15 @@ def _evaluate_items(
 
     if is_collection(path):
         if n_queries is not None:
-            raise InputError(
-                f"--queries applies only to models: {path} is a collection, and all given items are queries"
-            )
+            kind = "is a collection, and all given items are queries"
+            raise InputError(f"--queries applies only to models: {path} {kind}")
         with open_collection(path, verbose=verbose) as collection:
             report = collection.evaluate(items.read(collection.encoder.modalities_, part="queries"))
     else:
         encoder = load_encoder(path, verbose)
         if n_queries is None or n_queries < 1:
-            raise InputError(
-                f"{path} is a model, which contains no items: set --queries to the number of items to use as queries"
-            )
+            remedy = "set --queries to the number of items to use as queries"
+            raise InputError(f"{path} is a model, which contains no items: {remedy}")
         read = items.read(encoder.modalities_, part="queries")
         parts = fit_and_evaluate(encoder, read, n_queries, fit=False, random_state=seed)
         problems = [*read.problems, *parts.query_vectors.problems, *parts.database_vectors.problems]

@@ -116,16 +116,11 @@ def _describe_arrays(path: Path) -> _Description:
 
     from dlfh.datasets import read_arrays
 
-    arrays = read_arrays(path)
-    sparse = {name: bool(sp.issparse(array)) for name, array in arrays.items()}
-    facts = {
-        name: {"shape": list(array.shape), "type": str(array.dtype), "sparse": sparse[name]}
-        for name, array in arrays.items()
-    }
-    rows = [
-        (name, " × ".join(f"{n:,}" for n in array.shape), f"{array.dtype}{', sparse' if sparse[name] else ''}")
-        for name, array in arrays.items()
-    ]
+    facts, rows = {}, []
+    for name, array in read_arrays(path).items():
+        shape, kind, is_sparse = list(array.shape), str(array.dtype), bool(sp.issparse(array))
+        facts[name] = {"shape": shape, "type": kind, "sparse": is_sparse}
+        rows.append((name, " × ".join(f"{n:,}" for n in shape), kind + (", sparse" if is_sparse else "")))
     return {"file": str(path), "arrays": facts}, str(path), ("array", "shape", "type"), rows
 
 
@@ -142,14 +137,11 @@ def methods(as_json: AsJson = False) -> None:
         keys = ("title", "paper", "supervised", "complexity")
         print_json({name: {key: getattr(info, key) for key in keys} for name, info in listed.items()})
         return
-    print_table(
-        "",
-        ("method", "title", "learns from", "database codes", "paper"),
-        [
-            (name, info.title, "labels" if info.supervised else "pairs", ", ".join(info.protocols), info.paper)
-            for name, info in listed.items()
-        ],
-    )
+    rows = [
+        (name, info.title, "labels" if info.supervised else "pairs", ", ".join(info.protocols), info.paper)
+        for name, info in listed.items()
+    ]
+    print_table("", ("method", "title", "learns from", "database codes", "paper"), rows)
 
 
 def cite(

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from dlfh.datasets import Items
     from dlfh.datasets.problem import Problem
 
-#: A filter condition such as "price<20".
-_COMPARISON = re.compile(r"([^<>=!]+)(<=|>=|!=|=|<|>)([^<>=!].*|)", re.DOTALL)
+_COMPARISON = re.compile(r"([^<>=!]+)(<=|>=|!=|=|<|>)([^<>=!].*|)", re.DOTALL)  # a filter condition such as "price<20"
 
 
 def option(help: str, *names: str, default: Any = None, panel: str | None = None, **settings: Any) -> Any:
@@ -47,7 +46,6 @@ ItemsAt = Annotated[
         "Default: files in the output folder.",
     ),
 ]
-
 _data = functools.partial(option, panel="Input data")
 
 
@@ -108,28 +106,24 @@ class ItemOptions:
             items = items.with_label_words()
         for output in outputs:
             if output is not None and output.exists():
-                check_not_input(output, image_files(items))
+                check_not_input(output, self.image_files(items))
         return items
 
-
-def image_files(items: Items) -> list[Path]:
-    """Return the paths of all images."""
-    lists = (values for values in items.modalities.values() if isinstance(values, list))
-    return [value for values in lists for value in values if isinstance(value, Path)]
+    @staticmethod
+    def image_files(items: Items) -> list[Path]:
+        """Return the paths of all images."""
+        lists = (values for values in items.modalities.values() if isinstance(values, list))
+        return [value for values in lists for value in values if isinstance(value, Path)]
 
 
 def _with_known_modalities(items: Items, known: Sequence[str]) -> Items:
     unknown = {name for name in items.modalities if name not in known}
     if unknown == {*items.modalities}:
-        raise InputError(
-            f"a folder of images has the modalities image and text, but the model has {', '.join(known)}: "
-            "pass a --table and name its columns"
-        )
-    return replace(
-        items,
-        modalities={name: values for name, values in items.modalities.items() if name not in unknown},
-        metadata=[{name: value for name, value in card.items() if name not in unknown} for card in items.metadata],
-    )
+        problem = f"a folder of images has the modalities image and text, but the model has {', '.join(known)}"
+        raise InputError(f"{problem}: pass a --table and name its columns")
+    modalities = {name: values for name, values in items.modalities.items() if name not in unknown}
+    metadata = [{name: value for name, value in card.items() if name not in unknown} for card in items.metadata]
+    return replace(items, modalities=modalities, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -190,13 +184,9 @@ def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(**given)
 
     # Keyword-only parameters may mix required and optional ones.
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            inspect.Parameter(name, keyword, default=default, annotation=kind)
-            for name, (kind, default) in parameters.items()
-        ]
-    )
+    keyword = functools.partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
+    declared = [keyword(name, default=default, annotation=kind) for name, (kind, default) in parameters.items()]
+    run.__signature__ = inspect.Signature(declared)  # type: ignore[attr-defined]
     run.__annotations__ = {name: kind for name, (kind, _) in parameters.items()}
     return run
 
@@ -271,17 +261,6 @@ def parse_pairs(pairs: list[str] | None, option: str) -> dict[str, str]:
     return parsed
 
 
-def parse_settings(pairs: list[str] | None) -> dict[str, Any]:
-    """Return the parameters in `--set` options: JSON values, or else strings."""
-    return {name: _parse_value(text) for name, text in parse_pairs(pairs, "--set").items()}
-
-
-def place_of(value: str) -> tuple[Path, str | None]:
-    """Split FILE:NAME into the file or folder and the variable or column; NAME is optional."""
-    file, _, part = value.rpartition(":")
-    return (Path(file), part) if file and not Path(value).exists() else (Path(value), None)
-
-
 def parse_filters(filters: list[str] | None) -> dict[str, Any] | None:
     """Parse `--where` conditions, such as NAME=VALUE or JSON, into one filter."""
     from dlfh.index.where import parse_where
@@ -298,7 +277,7 @@ def parse_filters(filters: list[str] | None) -> dict[str, Any] | None:
             raise InputError(f"--where takes NAME=VALUE, or one of <, <=, >, >= and != instead of =, got {text!r}")
         else:
             name, operator, right = comparison.groups()
-            value = _parse_value(right)
+            value = parse_value(right)
             operator = {"=": "in", "!=": "not in"}.get(operator, operator) if isinstance(value, list) else operator
             conditions.append({name: {operator: value}})
     if not conditions:
@@ -316,7 +295,7 @@ def _columns(given: list[str] | None, name: str) -> dict[str, str] | None:
     return parse_pairs(given, f"--{name}")
 
 
-def _parse_value(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """Parse a text as JSON; if it is invalid, return the text itself."""
     try:
         return json.loads(text)

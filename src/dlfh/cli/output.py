@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from dlfh.collection.evaluation import RetrievalQuality
     from dlfh.datasets.problem import Problem
 
-#: Maximum number of problems printed one by one.
-_MAX_PRINTED_PROBLEMS = 20
-
+_MAX_PRINTED_PROBLEMS = 20  # maximum number of problems printed one by one
 _started = time.perf_counter()
 
 
@@ -81,21 +79,15 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
 
 def print_quality(directions: Sequence[RetrievalQuality], title: str) -> None:
     """Print retrieval quality by direction."""
-    names = [f"{quality.query} → {quality.database}" for quality in directions]
-    print_table(
-        title,
-        ("query → database", "queries / items", "codes", "chance", "Hamming", "asym.", "labels"),
-        [
-            (name, f"{each.n_queries:,} / {each.n_items:,}", each.codes, *scores)
-            for name, each in zip(names, directions, strict=True)
-            for scores in [_decimals(each.chance, each.hamming, each.asymmetric, each.any)]
-        ],
-    )
-    print_table(
-        "Asymmetric ranking: nDCG@10, and the share of the first five results with exactly the query's labels",
-        ("query → database", "nDCG@10", "exact"),
-        [(name, *_decimals(each.ndcg, each.exact)) for name, each in zip(names, directions, strict=True)],
-    )
+    rows, more = [], []
+    for each in directions:
+        name, sizes = f"{each.query} → {each.database}", f"{each.n_queries:,} / {each.n_items:,}"
+        rows.append((name, sizes, each.codes, *_decimals(each.chance, each.hamming, each.asymmetric, each.any)))
+        more.append((name, *_decimals(each.ndcg, each.exact)))
+    columns = ("query → database", "queries / items", "codes", "chance", "Hamming", "asym.", "labels")
+    print_table(title, columns, rows)
+    title = "Asymmetric ranking: nDCG@10, and the share of the first five results with exactly the query's labels"
+    print_table(title, ("query → database", "nDCG@10", "exact"), more)
 
 
 def print_trials(trials: Sequence[Trial[Any]], n_draws: int = 1) -> None:
@@ -104,29 +96,23 @@ def print_trials(trials: Sequence[Trial[Any]], n_draws: int = 1) -> None:
         return
     samples = "" if n_draws == 1 else f", mean over {n_draws} samples"
     n_items = max(trial.n_points for trial in trials)
-    print_table(
-        f"Trials on {n_items:,} items{samples}, measured on items held out of training",
-        ("setting", "option", "MAP", "nDCG@10", "exact", "seconds", ""),
-        [
-            (trial.setting, trial.option, *_decimals(*trial.scores), seconds, "chosen" if trial.chosen else "")
-            for trial in trials
-            for seconds in [f"{trial.seconds:.1f}" if trial.seconds else ""]
-        ],
-    )
+    rows = []
+    for trial in trials:
+        seconds, chosen = f"{trial.seconds:.1f}" if trial.seconds else "", "chosen" if trial.chosen else ""
+        rows.append((trial.setting, trial.option, *_decimals(*trial.scores), seconds, chosen))
+    title = f"Trials on {n_items:,} items{samples}, measured on items held out of training"
+    print_table(title, ("setting", "option", "MAP", "nDCG@10", "exact", "seconds", ""), rows)
 
 
 def print_calibration(reports: Sequence[CalibrationReport]) -> None:
     """Print how well predicted probabilities are calibrated."""
-    if reports:
-        print_table(
-            "Calibration of the predicted probabilities",
-            ("query", "item codes", "pairs", "relevant", "calibration error", "of the first ten", "Brier score"),
-            [
-                (each.query, each.codes, f"{each.n_pairs:,}", *errors)
-                for each in reports
-                for errors in [_decimals(each.share, each.calibration_error, each.first_ten, each.brier)]
-            ],
-        )
+    columns = ("query", "item codes", "pairs", "relevant", "calibration error", "of the first ten", "Brier score")
+    rows = []
+    for each in reports:
+        errors = _decimals(each.share, each.calibration_error, each.first_ten, each.brier)
+        rows.append((each.query, each.codes, f"{each.n_pairs:,}", *errors))
+    if rows:
+        print_table("Calibration of the predicted probabilities", columns, rows)
 
 
 def _decimals(*values: float) -> tuple[str, ...]:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from dlfh.collection import Collection, SearchOptions
     from dlfh.collection.query import Query, SearchResult
 
-#: Maximum length of a text in a table.
-_WIDTH = 60
+_WIDTH = 60  # maximum length of a text in a table
 
 _HELP = """\
 Type a text to search for it, or a command:
@@ -70,11 +69,11 @@ class SearchSession:
             typer.echo(plain(note if note.endswith("?") else f"{note}."))
         if result:
             names, rows = result.table(details=self.details, hidden=self.collection.encoder.image_modalities())
-            shown = [
-                [_shortened(cell) if name == "text" else cell for name, cell in zip(names, row, strict=True)]
-                for row in rows
-            ]
-            print_table("", names, shown, whole=("id",))
+            for row in rows:
+                for place, name in enumerate(names):
+                    if name == "text" and len(row[place]) > _WIDTH:
+                        row[place] = row[place][: _WIDTH - 1] + "…"
+            print_table("", names, rows, whole=("id",))
         else:
             typer.echo("nothing found")
         if drawn:
@@ -94,10 +93,6 @@ class SearchSession:
         message = plain(f"images written to {output} and {page_path(output)}")
         missing = "images are missing: their paths are relative to the collection, so move them together with it"
         return message + (f"\n{n_missing} {missing}" if n_missing else "")
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
 
 
 def search(
@@ -162,17 +157,9 @@ def search(
 
         outputs = [output, page_path(output)]
     check_outputs(outputs, [collection, image], overwrite=overwrite)
-    search_options = SearchOptions(
-        k=k,
-        modalities=modalities,
-        match=match,
-        ranking=ranking,
-        hashed_only=hashed_only,
-        min_probability=min_probability,
-        radius=radius,
-        ids=ids,
-        where=parse_filters(where),
-    )
+    ranked: dict[str, Any] = {"match": match, "ranking": ranking, "hashed_only": hashed_only, "radius": radius}
+    filters: dict[str, Any] = {"modalities": modalities, "ids": ids, "where": parse_filters(where)}
+    search_options = SearchOptions(k=k, min_probability=min_probability, **ranked, **filters)
     with open_collection(collection) as opened:
         for path in outputs:
             if path.exists():
@@ -184,7 +171,7 @@ def search(
             if texts:
                 asked.also = _query(opened, *texts[0], literal)
             session.answer(asked)
-        if not queries:
+        else:
             _run_prompt(session)
 
 
@@ -219,10 +206,8 @@ def _run_prompt(session: SearchSession) -> None:
     """
     terminal = sys.stdin.isatty() and sys.stdout.isatty() and not session.as_json
     if terminal:
-        collection = session.collection
-        typer.echo(
-            plain(f"{collection.path}: {len(collection):,} items. Type a text to search for; :help, or Ctrl-D to exit.")
-        )
+        size = f"{session.collection.path}: {len(session.collection):,} items"
+        typer.echo(plain(f"{size}. Type a text to search for; :help, or Ctrl-D to exit."))
     n_errors = 0
     for line in _lines(terminal):
         if line == ":quit":

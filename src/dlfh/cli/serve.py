@@ -44,10 +44,8 @@ def serve(
     from dlfh.service.answering import THREAD_NAME
     from dlfh.service.settings import LOOPBACK, read_token
 
-    hosts = [*(allow_host or ()), *([] if host in ("0.0.0.0", "::") else [host])]
-    settings = Settings(
-        token=read_token(token_file), writable=writable, hosts=tuple(hosts), pictures=tuple(pictures or ())
-    )
+    hosts = (*(allow_host or ()), *([] if host in ("0.0.0.0", "::") else [host]))
+    settings = Settings(token=read_token(token_file), writable=writable, hosts=hosts, pictures=tuple(pictures or ()))
     if workers is not None:
         settings = replace(settings, workers=workers)
 

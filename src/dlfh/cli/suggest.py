@@ -9,8 +9,7 @@ import typer
 from dlfh.cli.options import AsJson, CollectionFolder, Overwrite, open_collection, option, parse_filters
 from dlfh.cli.output import print_json, print_table
 
-#: Rows of the table on the terminal.
-_MAX_SHOWN = 50
+_MAX_SHOWN = 50  # rows of the table on the terminal
 
 
 def suggest(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -117,25 +117,17 @@ def _tune_items(method: str, data: TuneItems, options: TuneOptions) -> None:
     if len(items.modalities) == 1 < min(model.info.n_modalities[0] for model in models):
         items = items.with_label_words()
 
-    tuned = tune_items(
-        items,
-        candidates,
-        n_bits=n_bits,
-        n_draws=options.seeds or 3,
-        n_items=options.size or MAX_ITEMS,
-        held_out=options.validation_share or HELD_OUT,
-        show_progress=not options.quiet,
-    )
-    if not options.quiet:
-        print_trials(tuned.trials, n_draws=options.seeds or 3)
+    n_draws, show = options.seeds or 3, not options.quiet
+    sizes: dict[str, Any] = {"n_items": options.size or MAX_ITEMS, "held_out": options.validation_share or HELD_OUT}
+    tuned = tune_items(items, candidates, n_bits=n_bits, n_draws=n_draws, show_progress=show, **sizes)
+    if show:
+        print_trials(tuned.trials, n_draws=n_draws)
     for failed, reason in tuned.failures.items():
         typer.echo(plain(f"not measured: {failed}: {reason}"), err=True)
-    features = {f"{kind}_features": name for kind, name in tuned.features.items()}
-    settings = BuildSettings(
-        method=tuned.candidate.method, bits=n_bits, parameters=tuned.candidate.parameters, **features
-    )
+    best, features = tuned.candidate, {f"{kind}_features": name for kind, name in tuned.features.items()}
+    settings = BuildSettings(method=best.method, bits=n_bits, parameters=best.parameters, **features)
     described = "".join(f"; {kind} features {name}" for kind, name in tuned.features.items())
-    typer.echo(plain(f"best: {tuned.candidate.method}, {tuned.candidate}{described}"))
+    typer.echo(plain(f"best: {best.method}, {best}{described}"))
     if options.output is None:
         typer.echo(settings.to_toml(), nl=False)
     else:
@@ -170,13 +162,10 @@ def _tune_vectors(method: str, data: str, options: TuneOptions) -> None:
     if options.halving is not None:
         check_choice(options.halving, "--halving", ("max_iter", "size", "seeds"))
     check_choice(options.protocol, "--protocol", PROTOCOLS)
-    settings = options.resolve_settings(
-        data,
-        methods=tuple(MODULES) if method == "all" else split_words(method),
-        bits=(options.bits,) if options.bits is not None else (32,) if options.settings is None else None,
-        seeds=3 if options.seeds is None and options.settings is None else options.seeds,
-        resplit=False,
-    )
+    methods = tuple(MODULES) if method == "all" else split_words(method)
+    bits = (options.bits,) if options.bits is not None else (32,) if options.settings is None else None
+    seeds = 3 if options.seeds is None and options.settings is None else options.seeds
+    settings = options.resolve_settings(data, methods=methods, bits=bits, seeds=seeds, resplit=False)
     grid = parse_grid(options.grid or [])
     source = options.load(data)
     cache = options.cache or default_folder(data)
@@ -189,19 +178,10 @@ def _tune_vectors(method: str, data: str, options: TuneOptions) -> None:
         inputs = [Path(data), options.file, options.settings]
         check_outputs([target, candidates], inputs, overwrite=options.overwrite)
     plan = Plan(source, settings)
-    searches = [
-        ParameterSearch(
-            plan,
-            row.label,
-            grid or default_grid(row.method),
-            settings.bits[0],
-            options.protocol,
-            0.2 if options.validation_share is None else options.validation_share,
-            options.halving,  # type: ignore[arg-type]
-            options.size,
-        )
-        for row in settings.rows()
-    ]
+    share, halving = 0.2 if options.validation_share is None else options.validation_share, options.halving
+    chosen: Any = settings.bits[0], options.protocol, share, halving, options.size
+    rows = settings.rows()
+    searches = [ParameterSearch(plan, row.label, grid or default_grid(row.method), *chosen) for row in rows]
     runner = Runner(Cache(cache), settings, show=not options.quiet)
     results = []
     for search in searches:

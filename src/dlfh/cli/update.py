@@ -14,16 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlfh.cli.options import (
-    AsJson,
-    CollectionFolder,
-    ItemOptions,
-    OutputOptions,
-    argument,
-    image_files,
-    open_collection,
-    option,
-)
+from dlfh.cli.options import AsJson, CollectionFolder, ItemOptions, OutputOptions, argument, open_collection, option
 from dlfh.cli.output import print_error, report
 from dlfh.errors import DLFHError, InputError
 
@@ -31,10 +22,8 @@ if TYPE_CHECKING:
     from dlfh.collection import Collection
     from dlfh.collection.changing import SyncResult
 
-#: Maximum share of the time spent polling; large folders are polled less often.
-_MAX_BUSY_SHARE = 0.1
-#: Number of polls after which files that keep changing are read as they are.
-_MAX_POLLS = 10
+_MAX_BUSY_SHARE = 0.1  # maximum share of the time spent polling; large folders are polled less often
+_MAX_POLLS = 10  # number of polls after which files that keep changing are read as they are
 
 
 def add(
@@ -64,12 +53,9 @@ def add(
         problems = opened.add(new, update=update, vectors=vectors)
         n_items, n_learned = len(opened), _n_learned(opened) - n_learned_before
     counts = {"items": n_items, "new": n_items - n_before, "replaced": n_replaced, "learned": n_learned}
-    options.report(
-        f"{collection}: {n_items:,} items; {n_items - n_before:,} added, {n_replaced:,} replaced, "
-        f"{n_learned:,} of them with known labels",
-        {"collection": str(collection), **counts},
-        [*new.problems, *problems],
-    )
+    changes = f"{counts['new']:,} added, {n_replaced:,} replaced, {n_learned:,} of them with known labels"
+    about = {"collection": str(collection), **counts}
+    options.report(f"{collection}: {n_items:,} items; {changes}", about, [*new.problems, *problems])
 
 
 def _n_learned(collection: Collection) -> int:
@@ -153,7 +139,7 @@ def sync(
     def sync_once() -> SyncResult:
         with open_collection(collection, verbose=options.verbose) as opened:
             read = items.read(opened.encoder.modalities_, outputs=[options.problem_file])
-            files[:] = image_files(read)
+            files[:] = items.image_files(read)
             synced = opened.sync(read, remove=remove, max_removed=max_removed, dry_run=True, rehash=rehash)
         if synced.changed and not dry_run:  # take the write lock only now
             with open_collection(collection, writable=True, verbose=options.verbose) as opened:
@@ -162,11 +148,8 @@ def sync(
 
     def show(synced: SyncResult) -> None:
         counts = {name: value for name, value in asdict(synced).items() if name != "problems"}
-        options.report(
-            f"{collection}: {synced}" + (" (dry run: nothing was changed)" if dry_run else ""),
-            {"collection": str(collection), "dry_run": dry_run, **counts},
-            synced.problems,
-        )
+        message = f"{collection}: {synced}" + (" (dry run: nothing was changed)" if dry_run else "")
+        options.report(message, {"collection": str(collection), "dry_run": dry_run, **counts}, synced.problems)
         sys.stdout.flush()
 
     watcher = Watch(lambda: [*items.inputs(), *_images_in(items), *files], interval) if watch else None
@@ -201,10 +184,8 @@ class Watch:
     """Waits until files, which need not exist, have changed and then stopped changing."""
 
     def __init__(self, files: Callable[[], Iterable[Path | None]], interval: float) -> None:
-        self._files = files
-        self._interval = interval
+        self._files, self._interval, self._poll_seconds = files, interval, 0.0
         self._state: object = None
-        self._poll_seconds = 0.0
 
     def poll(self) -> bool:
         """Poll the files and return whether any has changed since the last poll."""

@@ -26,8 +26,7 @@ from dlfh.errors import InputError, ServiceError
 from dlfh.features.images import read_image
 from dlfh.index.items import Item
 
-#: Maximum size of the JSON around the values of a request, in bytes.
-_OVERHEAD = 4096
+_OVERHEAD = 4096  # maximum size of the JSON around the values of a request, in bytes
 
 
 class Client:
@@ -73,8 +72,6 @@ class Client:
 
     def __repr__(self) -> str:
         return f"Client({self._transport.address!r})"
-
-    # Reading
 
     def about(self) -> dict[str, Any]:
         """Return a description of the collection: contents, training, filters, and the limits of the service."""
@@ -130,8 +127,6 @@ class Client:
         content: bytes = self._transport.response("GET", _path(identifier) + "/thumbnail").content
         return content
 
-    # Searching
-
     def search(
         self, modality: str, values: Any, k: int = 10, *, text: str | None = None, literal: bool = False, **options: Any
     ) -> Any:
@@ -161,7 +156,10 @@ class Client:
         if literal and (text is not None or takes == "texts"):
             more["literal"] = True
         if takes == "images":
-            responses = [self._search_by_image(modality, image, given, more) for image in batch]
+            form = {"options": dump(_changed(given) | {"modality": modality} | more)}
+            files = ({"image": _encode_image(image)} for image in batch)
+            found = (self._transport.json("POST", "/v1/search/image", data=form, files=each) for each in files)
+            responses = [response for each in found for response in each["results"]]
         else:
             kind, rows = ("text", batch) if takes == "texts" else ("vector", _encode_vectors(batch))
             if text is not None and kind == "text":
@@ -187,14 +185,6 @@ class Client:
             responses += self._transport.json("POST", "/v1/search", json=body | sent)["results"]
         return responses
 
-    def _search_by_image(self, modality: str, image: Any, options: SearchOptions, more: dict[str, Any]) -> Any:
-        form = {"options": dump(_changed(options) | {"modality": modality} | more)}
-        files = {"image": _encode_image(image)}
-        (response,) = self._transport.json("POST", "/v1/search/image", data=form, files=files)["results"]
-        return response
-
-    # Suggesting labels
-
     def suggest(
         self,
         ids: Sequence[str] | None = None,
@@ -211,8 +201,6 @@ class Client:
             found += [Suggestion(**suggestion) for suggestion in page["suggestions"]]
             about = {name: page[name] for name in ("threshold", "precision", "recall", "n_checked")}
         return Suggestions(found, **about)
-
-    # Changing
 
     def add(self, items: Items, *, update: bool = False) -> list[Problem]:
         """Add items to a writable service, like `Collection.add`.
@@ -263,9 +251,6 @@ def _path(identifier: str) -> str:
         raise InputError(f"an id must be a string, got {identifier!r}")
     escaped = quote(identifier, safe="")
     return f"/v1/items/{escaped.replace('.', '%2E') if escaped in ('.', '..') else escaped}"
-
-
-# Values in requests and responses
 
 
 def _encode_image(value: Any) -> bytes:
@@ -332,10 +317,8 @@ def _split(values: Any, max_values: int, max_bytes: int) -> Iterator[list[Any]]:
 
 def _read_result(response: Mapping[str, Any]) -> SearchResult:
     names = ("rank", "id", "probability", "n_equal", "hamming_distance", "distance", "learned", "code")
-    items = [
-        ResultItem(metadata=_metadata(answer), **{name: answer[name] for name in names})
-        for answer in response["answers"]
-    ]
+    answers = response["answers"]
+    items = [ResultItem(metadata=_metadata(each), **{name: each[name] for name in names}) for each in answers]
     about = {name: response["query"][name] for name in ("code", "modality", "match")}
     about["modalities"] = tuple(response["query"]["modalities"])
     understood, understanding = response["understanding"], None

@@ -11,10 +11,8 @@ import numpy as np
 from dlfh._imports import require
 from dlfh.errors import DLFHError, InputError, ServiceError
 
-#: Statuses that mean that the request is invalid.
-_INVALID = (400, 404, 413, 422)
-#: Longest delay before a retry, whatever the service asks for.
-_MAX_SECONDS = 30.0
+_INVALID = (400, 404, 413, 422)  # statuses that mean that the request is invalid
+_MAX_SECONDS = 30.0  # longest delay before a retry, whatever the service asks for
 
 
 class Transport:
@@ -29,9 +27,7 @@ class Transport:
             self._client = self._httpx.Client(base_url=address, headers=headers, timeout=seconds)
         except (self._httpx.InvalidURL, UnicodeError):
             raise InputError(f"{address!r} is not a valid address, or the token is not ASCII") from None
-        self.address = address
-        self._seconds = seconds
-        self._retries = retries
+        self.address, self._seconds, self._retries = address, seconds, retries
 
     def close(self) -> None:
         self._client.close()
@@ -45,10 +41,9 @@ class Transport:
             raise ServiceError(f"{self.address} is not a dlfh service: its response is not JSON") from None
 
     def response(self, method: str, path: str, *, repeatable: bool = True, **content: Any) -> Any:
-        """Send a request and return its response if it succeeds.
+        """Send a request with the arguments of ``httpx.Client.request``; ``json`` may contain NumPy numbers.
 
-        repeatable: Whether the request may be sent again if it is unknown whether it succeeded.
-        **content: Arguments of ``httpx.Client.request``; ``json`` may contain NumPy numbers.
+        A ``repeatable`` request may be sent again if it is unknown whether it succeeded.
         """
         if "json" in content:
             content["content"] = dump(content.pop("json"))
@@ -67,7 +62,8 @@ class Transport:
                 failure = self._response_error(response)
                 # 409: another process has the lock; nothing was changed. After other errors, that is unknown.
                 may_repeat = repeatable or response.status_code == 409
-                delay = _retry_after(response.headers.get("retry-after")) if may_repeat else None
+                after = response.headers.get("retry-after", "")  # in seconds
+                delay = min(float(after), _MAX_SECONDS) if may_repeat and after.isdigit() else None
             if delay is None or attempt == self._retries:
                 raise failure
             attempt += 1
@@ -103,8 +99,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     raise InputError(f"{value!r} cannot be sent to a service: expected a string, number, list or dict")
-
-
-def _retry_after(header: str | None) -> float | None:
-    """Return the delay in seconds of a Retry-After header; None if there is none."""
-    return None if header is None or not header.isdigit() else min(float(header), _MAX_SECONDS)

@@ -21,11 +21,9 @@ from dlfh.index.nearest import Column, Neighbours
 from dlfh.index.where import Where, parse_where
 
 Options = dict[str, int]
-
 #: Inverted lists around centroids, hash tables of parts of the code, or a neighbourhood graph.
 KINDS = ("ivf", "multihash", "hnsw")
-#: Number of items that are used as queries to measure recall, if no queries are given.
-_SAMPLE = 200
+_SAMPLE = 200  # number of items that are used as queries to measure recall, if no queries are given
 
 
 class ApproximateSearch:

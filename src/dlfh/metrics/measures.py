@@ -226,10 +226,8 @@ class RadiusCurve(Measure):
 
 AP, P, R, nDCG = AveragePrecision(), Precision(), Recall(), DiscountedGain()  # noqa: N816 (its usual name)
 PR, PRH = Curve(), RadiusCurve()
-
 #: Measures by name, without cut-off and with default options.
 MEASURES: dict[str, Measure] = {each.name: each for each in (AP, P, R, nDCG, PR, PRH)}
-
 _NOTATION = re.compile(r"\s*(\w+)\s*(?:\((.*)\))?\s*(?:@\s*([0-9]+))?\s*")
 _OPTION = re.compile(r"""\s*(\w+)\s*=\s*("\w*"|'\w*'|[0-9]+|\([0-9\s,]*\))\s*(?:,|$)""")
 
@@ -241,10 +239,8 @@ def parse_measure(measure: object) -> Measure:
     parts = _NOTATION.fullmatch(measure) if isinstance(measure, str) else None
     options = None if parts is None else _parse_options(parts[2] or "")
     if parts is None or parts[1] not in MEASURES or options is None:
-        raise InputError(
-            f"unknown measure {measure!r}; available: {', '.join(MEASURES)}, with a cut-off as in AP@50 "
-            'and options as in nDCG(gain="linear")@10'
-        )
+        notation = 'with a cut-off as in AP@50 and options as in nDCG(gain="linear")@10'
+        raise InputError(f"unknown measure {measure!r}; available: {', '.join(MEASURES)}, {notation}")
     parsed = MEASURES[parts[1]](**options)
     return parsed if parts[3] is None else parsed @ int(parts[3])
 

@@ -32,12 +32,9 @@ from dlfh.metrics.relevance import Relevance, by_labels, by_matrix, check_matrix
 from dlfh.metrics.sums import Aggregation, RankedBlock, RankingInfo, RankOffsets, Sum, Ties, finalize_all
 
 Counts = npt.NDArray[np.int32]
-
 _BATCH_ITEMS = 1 << 20  # items times queries that a thread ranks at once: a few megabytes
-
 #: Memory limit, in bytes, for counts by block, query and distance; more queries take more passes.
 _COUNT_BYTES = 256 << 20
-
 #: Sums that the first of two passes counts by block.
 _COUNTED = (Sum(RankedBlock.run_sizes), Sum(RankedBlock.run_hits, ("any",)))
 
@@ -89,11 +86,9 @@ class Ranker:
 
     def values(self, aggregations: Sequence[Aggregation]) -> list[Floats]:
         if _is_whole(self.database):
-
-            def finalized(block: RankedBlock) -> list[Floats]:
-                return finalize_all(aggregations, block.compute)
-
-            task = _BlockTask(self.queries, 0, self.relevance_of, self.n_jobs, finalized)
+            task = _BlockTask(
+                self.queries, 0, self.relevance_of, self.n_jobs, lambda block: finalize_all(aggregations, block.compute)
+            )
             return self.database.map_reduce(task.compute, _add, self.judgements)
         n = len(self.queries)
         if any(each.needs_ranks for aggregation in aggregations for each in aggregation.sums):
@@ -117,9 +112,8 @@ class Ranker:
             return self.database.map_reduce(task(first).compute, _add, self.judgements)
         counted = self.database.persist(partial(task([*_COUNTED, *first]).count, len(first)), self.judgements)
         offsets = counted.combine(_rank_offsets).transpose(self.database.n_blocks, itemgetter(0)).values
-        ranked = self.database.map_reduce(
-            task(second).compute, _add, self.judgements, _PerBlock(offsets, self.database)
-        )
+        before = _PerBlock(offsets, self.database)
+        ranked = self.database.map_reduce(task(second).compute, _add, self.judgements, before)
         found = dict(zip(second, ranked, strict=True))
         found |= zip(first, counted.map_reduce(itemgetter(1), _add), strict=True)
         return [found[each] for each in sums]
@@ -246,9 +240,8 @@ def _blocks_of_codes(database: Any) -> Blocks:
         codes = check_codes(database, "database")
         return ArrayBlocks(codes, [0, len(codes)], "database")
     if blocks.ndim != 2 or blocks.dtype != np.uint8:
-        raise InputError(
-            f"database must be packed codes (uint8, two-dimensional), got type {blocks.dtype} and shape {blocks.shape}"
-        )
+        given = f"type {blocks.dtype} and shape {blocks.shape}"
+        raise InputError(f"database must be packed codes (uint8, two-dimensional), got {given}")
     return blocks
 
 
@@ -266,25 +259,18 @@ def _check_queries(queries: npt.ArrayLike, database: Blocks) -> Array:
     elif not np.isfinite(checked).all():
         raise InputError(f"queries have NaN or infinity in row {np.argwhere(~np.isfinite(checked))[0][0]}")
     elif not _is_whole(database):
-        raise InputError(
-            "queries must be packed codes (uint8) if the database comes in several blocks; got real numbers"
-        )
+        expected = "packed codes (uint8) if the database comes in several blocks"
+        raise InputError(f"queries must be {expected}; got real numbers")
     elif checked.ndim == 3:
         checked = np.ascontiguousarray(checked, np.float32)
-    else:
-        checked = _in_single_precision(checked)
+    else:  # rescale rows that would overflow or vanish in single precision; rankings stay the same
+        projections = checked.astype(np.float32) if checked.dtype.itemsize < 4 else checked
+        largest = np.abs(projections).max(axis=1, keepdims=True, initial=0)
+        exponents = np.frexp(largest)[1] * ((largest > 1e18) | (largest < 1e-18))
+        checked = np.ascontiguousarray(np.ldexp(projections, -exponents), np.float32)
     if 0 in (len(checked), n_items):
         raise InputError(f"nothing to evaluate: {len(checked)} queries and {n_items} database items")
     return checked
-
-
-def _in_single_precision(projections: Array) -> Singles:
-    """Return float32 projections with the same rankings; rows that would overflow or vanish are rescaled."""
-    if projections.dtype.itemsize < 4:
-        projections = projections.astype(np.float32)
-    largest = np.abs(projections).max(axis=1, keepdims=True, initial=0)
-    exponents = np.frexp(largest)[1] * ((largest > 1e18) | (largest < 1e-18))
-    return np.ascontiguousarray(np.ldexp(projections, -exponents), np.float32)
 
 
 def _add(first: list[Array], second: list[Array]) -> list[Array]:

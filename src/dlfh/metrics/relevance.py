@@ -19,7 +19,6 @@ from dlfh.errors import InputError
 
 #: Returns an array (stop - start, items) for the queries ``start:stop``, with items in database order.
 QueryRows = Callable[[int, int], Array]
-
 _MAX_COUNTED_GRADE = 1000  # items are counted by grade up to this grade; 2 to this power is finite
 
 

@@ -22,9 +22,7 @@ from dlfh.errors import InputError
 Ties = Literal["order", "expected"]
 Match = Literal["any", "all"]
 Gain = Literal["exponential", "linear"]
-
 _EXPONENTIAL = np.exp2(np.arange(256.0)) - 1
-
 _TABULATED = 1 << 20  # number of ranks whose discounts are summed one by one
 
 
@@ -202,9 +200,8 @@ def gains_of(grades: Any, gain: Gain) -> Floats:
     if grades.dtype == np.uint8:
         return _EXPONENTIAL[grades]
     if grades.max(initial=0) > 1000:
-        raise InputError(
-            f'relevance has a grade of {grades.max():g}, too large for gain="exponential"; use gain="linear"'
-        )
+        problem = f'relevance has a grade of {grades.max():g}, too large for gain="exponential"'
+        raise InputError(f'{problem}; use gain="linear"')
     return np.exp2(grades) - 1
 
 
@@ -214,13 +211,10 @@ def discounts(ranks: Any) -> Floats:
 
 
 def discount_sums(ranks: Integers) -> Floats:
-    """Return the sum of the discounts up to each rank, in closed form beyond the first million ranks.
-
-    Euler-Maclaurin formula with x = rank + 1 and f(x) = 1 / log(x): the integral of f, the mean of its end values, and
-    a twelfth of the difference of its derivatives. Further terms are below rounding error.
-    """
+    """Return the sum of the discounts up to each rank, in closed form beyond the first million ranks."""
 
     def antiderivative(x: Any) -> Any:
+        # Euler-Maclaurin formula for f(x) = 1 / log(x), x = rank + 1; further terms are below rounding error.
         log = np.log(x)
         return expi(log) + 0.5 / log - 1 / (12 * x * log**2)
 

@@ -35,14 +35,9 @@ from dlfh.service.states import State
 if TYPE_CHECKING:
     from dlfh.service.schemas import Suggest
 
-#: Maximum batch size; a request waits for all others in its batch.
-_MAX_BATCH = 32
-
-#: Prefix of the names of worker threads.
-THREAD_NAME = "dlfh-answers"
-
-#: A function from requests to their responses.
-Answer = Callable[[Sequence[Any]], Sequence[Any]]
+_MAX_BATCH = 32  # maximum batch size; a request waits for all others in its batch
+THREAD_NAME = "dlfh-answers"  # prefix of the names of worker threads
+Answer = Callable[[Sequence[Any]], Sequence[Any]]  # a function from requests to their responses
 
 
 class RequestError(Exception):
@@ -50,8 +45,7 @@ class RequestError(Exception):
 
     def __init__(self, status: int, message: str, **headers: str) -> None:
         super().__init__(message)
-        self.status = status
-        self.message = message
+        self.status, self.message = status, message
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
@@ -96,15 +90,11 @@ class Batcher:
     def __init__(self, workers: int, max_waiting: int, seconds: float) -> None:
         self._queue: deque[_PendingRequest] = deque()
         self._unanswered: set[_PendingRequest] = set()
-        self._filled = threading.Condition()
-        self._max_waiting = max_waiting
-        self._seconds = seconds
-        self._closed = False
+        self._filled, self._closed = threading.Condition(), False
+        self._max_waiting, self._seconds = max_waiting, seconds
         self.on_batch: Callable[[int], None] = lambda size: None
-        self._threads = [
-            threading.Thread(target=self._work, name=f"{THREAD_NAME}-{number}", daemon=True)
-            for number in range(workers)
-        ]
+        names = [f"{THREAD_NAME}-{number}" for number in range(workers)]
+        self._threads = [threading.Thread(target=self._work, name=name, daemon=True) for name in names]
         for thread in self._threads:
             thread.start()
 
@@ -112,10 +102,7 @@ class Batcher:
         return len(self._queue)
 
     async def ask(self, answer: Answer, request: Any, group: Hashable = None) -> Any:
-        """Return the response to a request, which is batched with others of the same group, unless that is None.
-
-        A response that is an exception is raised for its request; an exception in ``answer``, for the whole batch.
-        """
+        """Return the response to a request, batched with others of its group, if any; raise it if it is an error."""
         waiting = _PendingRequest(group, request, answer, time.monotonic() + self._seconds)
         with self._filled:
             if self._closed:
@@ -289,35 +276,25 @@ def describe_collection(state: State, settings: Settings) -> bytes:
     encoder, index = state.encoder, state.index
     model = encoder.model_
     evaluation = EvaluationReport.read(state.collection.path)
+    parameters = {
+        name: value if value is None or isinstance(value, (bool, int, str)) else repr(value)
+        for name, value in model.get_params(deep=False).items()
+    }
+    modalities = {}
+    for name in encoder.modalities_:
+        counts = {kind: index.count(name, kind) for kind in ("learned", "hashed")}
+        modalities[name] = {"takes": encoder.featurizers_[name].takes, **encoder.describe(name), **counts}
+    listed = state.facets.values().items()
     about = {
-        "name": state.collection.path.resolve().name,
-        "state": state.name,
-        "items": len(index),
-        "bits": index.n_bits,
-        "method": type(model).__name__,
-        "parameters": {
-            name: value if value is None or isinstance(value, (bool, int, str)) else repr(value)
-            for name, value in model.get_params(deep=False).items()
-        },
-        "trained": len(next(iter(model.codes_.values()))),
-        "labels": state.facets.n_labels,
-        "modalities": {
-            name: {
-                "takes": encoder.featurizers_[name].takes,
-                **encoder.describe(name),
-                **{kind: index.count(name, kind) for kind in ("learned", "hashed")},
-            }
-            for name in encoder.modalities_
-        },
-        "filters": {
-            name: [{"value": value, "count": n} for value, n in counts]
-            for name, counts in state.facets.values().items()
-        },
+        **{"name": state.collection.path.resolve().name, "state": state.name, "items": len(index)},
+        **{"bits": index.n_bits, "method": type(model).__name__, "parameters": parameters},
+        **{"trained": len(next(iter(model.codes_.values()))), "labels": state.facets.n_labels},
+        "modalities": modalities,
+        "filters": {name: [{"value": value, "count": n} for value, n in values] for name, values in listed},
         "calibrated": bool(state.collection.calibration.fits),
         "quality": [asdict(row) for row in evaluation.quality],
         "calibration": [asdict(row) for row in evaluation.calibration],
-        "writable": settings.writable,
-        "limits": asdict(settings.limits),
+        **{"writable": settings.writable, "limits": asdict(settings.limits)},
     }
     return dump(about)
 

@@ -36,13 +36,11 @@ from dlfh.service.thumbnails import Thumbnails, check_image
 from dlfh.service.writing import put_items, remove_items
 
 _PAGE = Path(__file__).parent / "page"
-#: Larger bodies are parsed in a worker thread, because parsing blocks the event loop.
-_MAX_INLINE_BYTES = 1 << 16
+_MAX_INLINE_BYTES = 1 << 16  # larger bodies are parsed in a worker thread, because parsing blocks the event loop
 #: Maximum results and bytes of a simple search. Others use separate worker threads, so that simple ones never wait.
 _MAX_SIMPLE_K, _MAX_SIMPLE_BYTES = 100, 1 << 11
 _JSON = "application/json"
 Model = TypeVar("Model", bound=BaseModel)
-
 _DESCRIPTION = """Search a collection by text, image, item, vector or code.
 
 Results have probabilities and codes. Errors have an HTTP status and a message: `{"error": "..."}`."""
@@ -72,22 +70,22 @@ def create_app(folder: str | os.PathLike[str], settings: Settings | None = None,
     dlfh.errors.ModelError: there is no collection at no-such-folder: no such folder
     """
     service = Service(Path(folder), settings or Settings(), log or Log(None))
-    app = FastAPI(
-        title="dlfh",
-        version=__version__,
-        description=_DESCRIPTION,
-        docs_url=None,  # it loads scripts from another host
-        redoc_url=None,
-        lifespan=service.lifespan,
-        redirect_slashes=False,
-    )
+    about: Any = {"title": "dlfh", "version": __version__, "description": _DESCRIPTION}
+    # The documentation pages of FastAPI load scripts from another host.
+    options: Any = {"docs_url": None, "redoc_url": None, "redirect_slashes": False}
+    app = FastAPI(**about, **options, lifespan=service.lifespan)
     app.state.service = service
     app.add_middleware(Guard, settings=service.settings, metrics=service.metrics, log=service.log)
     for kind in (RequestError, DLFHError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, functools.partial(_error_response, service.log))
     _add_endpoints(app, service)
-    _add_page(app)
-    _describe_bodies(app)
+    for file in sorted(path for path in _PAGE.rglob("*") if path.is_file()):
+        address = "/" + file.relative_to(_PAGE).as_posix()
+        _add_file(app, "/" if address == "/index.html" else address, file)
+    bodies = (schemas.Search, schemas.Suggest, schemas.NewItems, schemas.ItemIds, schemas.NewItem)
+    models: Any = [(model, "validation") for model in bodies]
+    _, definitions = models_json_schema(models, ref_template="#/components/schemas/{model}")
+    app.openapi()["components"]["schemas"] |= definitions["$defs"]
     return app
 
 
@@ -104,9 +102,7 @@ class Service:
     """State that the endpoints share."""
 
     def __init__(self, folder: Path, settings: Settings, log: Log) -> None:
-        self.settings = settings
-        self.log = log
-        self.metrics = Metrics()
+        self.settings, self.log, self.metrics = settings, log, Metrics()
         self.states = States(folder)
         if settings.writable:
             self.states.current.warm_up_changes()
@@ -299,9 +295,8 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
     @app.get("/v1/collection", **_responses(schemas.CollectionInfo))
     async def get_collection() -> Response:
         """Return the contents, model, quality and filters of the collection."""
-        return await service.respond(
-            service.simple, State.once, "about", answering.describe_collection, service.settings
-        )
+        describe = answering.describe_collection
+        return await service.respond(service.simple, State.once, "about", describe, service.settings)
 
     @app.get("/v1/map", **_responses(schemas.Map))
     async def get_map() -> Response:
@@ -376,15 +371,11 @@ _THUMBNAIL: dict[int | str, dict[str, Any]] = {
     200: {"content": {"image/webp": {"schema": _BINARY}}, "description": "WebP."},
     304: {"description": "Not modified."},
 }
-_FORM_FIELDS = {
-    "image": _BINARY | {"description": "JPEG, PNG, WebP, GIF and other formats."},
-    "options": {
-        "type": "string",
-        "description": "Search options, as JSON, and a `text` that items must match too.",
-        "examples": ['{"k": 5, "modalities": "text"}', '{"text": "red"}'],
-    },
-}
-_FORM_SCHEMA = {"type": "object", "required": ["image"], "properties": _FORM_FIELDS}
+_EXAMPLES = ['{"k": 5, "modalities": "text"}', '{"text": "red"}']
+_OPTIONS: Any = {"type": "string", "description": "Search options, as JSON, and a `text` that items must match too."}
+_IMAGE = _BINARY | {"description": "JPEG, PNG, WebP, GIF and other formats."}
+_FIELDS = {"image": _IMAGE, "options": _OPTIONS | {"examples": _EXAMPLES}}
+_FORM_SCHEMA = {"type": "object", "required": ["image"], "properties": _FIELDS}
 _FORM = {"required": True, "content": {"multipart/form-data": {"schema": _FORM_SCHEMA}}}
 
 
@@ -392,14 +383,6 @@ def _takes(model: type[BaseModel]) -> dict[str, Any]:
     """Return the OpenAPI description of a request body, which the endpoint parses itself."""
     schema = {"$ref": f"#/components/schemas/{model.__name__}"}
     return {"requestBody": {"required": True, "content": {_JSON: {"schema": schema}}}}
-
-
-def _describe_bodies(app: FastAPI) -> None:
-    """Add the models of request bodies to the OpenAPI description."""
-    bodies = (schemas.Search, schemas.Suggest, schemas.NewItems, schemas.ItemIds, schemas.NewItem)
-    models = [(model, "validation") for model in bodies]
-    _, definitions = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
-    app.openapi()["components"]["schemas"] |= definitions["$defs"]
 
 
 async def _read_body(request: Request) -> bytes:
@@ -451,12 +434,6 @@ def _decode(raw: bytes) -> str:
         return unquote_to_bytes(raw).decode()
     except UnicodeDecodeError:
         raise RequestError(404, "unknown item: the id is not valid UTF-8") from None
-
-
-def _add_page(app: FastAPI) -> None:
-    for file in sorted(path for path in _PAGE.rglob("*") if path.is_file()):
-        address = "/" + file.relative_to(_PAGE).as_posix()
-        _add_file(app, "/" if address == "/index.html" else address, file)
 
 
 def _add_file(app: FastAPI, address: str, file: Path) -> None:

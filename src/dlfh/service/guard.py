@@ -24,7 +24,6 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-
 #: The page loads nothing from other hosts, runs no inline scripts, and cannot be framed.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
@@ -39,11 +38,9 @@ _HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 ]
-
 #: Endpoints whose bodies may be as large as an upload; the second only if the service is writable.
 _UPLOADS, _CHANGES = "/v1/search/image", "/v1/items"
-#: Limit on all request bodies in memory together, in multiples of the largest upload.
-_MAX_BODIES = 16
+_MAX_BODIES = 16  # limit on all request bodies in memory together, in multiples of the largest upload
 #: Requests that take longer are cancelled if their client disconnects, and logged with the status that nginx uses.
 _UNWATCHED_SECONDS, _CLIENT_CLOSED_REQUEST = 0.5, 499
 #: Bytes of a rejected body that are read and discarded: many clients read the error only after sending the body.
@@ -56,14 +53,11 @@ class Guard:
     """ASGI middleware that forwards valid requests, and rejects the others with an error."""
 
     def __init__(self, app: Any, settings: Settings, metrics: Metrics, log: Log) -> None:
-        self._app = app
-        self.limits = settings.limits
+        self._app, self._metrics, self._log = app, metrics, log
+        self.limits, self.body_bytes = settings.limits, 0
         self.uploads = (_UPLOADS, _CHANGES) if settings.writable else (_UPLOADS,)
         self._token = None if settings.token is None else settings.token.encode()
         self._hosts = None if "*" in settings.hosts else {*LOOPBACK, *(name.lower() for name in settings.hosts)}
-        self._metrics = metrics
-        self._log = log
-        self.body_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -144,12 +138,6 @@ class Guard:
         message = "the token is wrong" if given else "a token is required: send it as Authorization: Bearer TOKEN"
         raise RequestError(401, message, www_authenticate="Bearer")
 
-    def reserve(self, n_bytes: int) -> None:
-        """Count bytes of request bodies in memory; raise an error if they exceed the limit."""
-        self.body_bytes += n_bytes
-        if self.body_bytes > _MAX_BODIES * self.limits.upload_bytes:
-            raise busy()
-
 
 @contextmanager
 def _watched(receive: Receive, has_left: asyncio.Event) -> Iterator[None]:
@@ -175,12 +163,9 @@ class _Body:
     """A request body, read completely and within limits before the application runs."""
 
     def __init__(self, guard: Guard, receive: Receive) -> None:
-        self._guard = guard
-        self._receive = receive
+        self._guard, self._receive = guard, receive
         self._content: bytes | None = None
-        self.is_incomplete = True
-        self.reserved = 0
-        self.n_bytes = 0
+        self.is_incomplete, self.reserved, self.n_bytes = True, 0, 0
 
     async def read(self, scope: Scope) -> None:
         """Read the body, counting its actual bytes instead of trusting the declared length."""
@@ -204,7 +189,9 @@ class _Body:
                     if self.n_bytes > max_bytes:
                         raise RequestError(413, too_large)
                     self.reserved += len(part)
-                    self._guard.reserve(len(part))
+                    self._guard.body_bytes += len(part)
+                    if self._guard.body_bytes > _MAX_BODIES * limits.upload_bytes:
+                        raise busy()
                     parts.append(part)
         except TimeoutError:
             raise RequestError(408, f"the request did not arrive within {limits.read_seconds:g} seconds") from None
@@ -248,8 +235,7 @@ class Log:
     """A log with one line of JSON per request or event; without a stream, nothing is written."""
 
     def __init__(self, stream: IO[str] | None) -> None:
-        self._stream = stream
-        self._lock = threading.Lock()
+        self._stream, self._lock = stream, threading.Lock()
 
     def event(self, name: str, **fields: Any) -> None:
         if self._stream is None:
@@ -274,20 +260,15 @@ class Metrics:
 
     def __init__(self) -> None:
         self.draining = False
-        registry = self.registry = CollectorRegistry()
-        labels = ("endpoint", "method", "status")
-        self.requests = Counter("dlfh_requests", "Number of requests.", labels, registry=registry)
-        self.seconds = Histogram(
-            "dlfh_request_seconds", "Response time.", ["endpoint"], buckets=_SECONDS, registry=registry
-        )
-        self.batches = Histogram(
-            "dlfh_batch_size", "Requests per batch.", buckets=(1, 2, 4, 8, 16, 32), registry=registry
-        )
-        self.waiting = Gauge("dlfh_waiting", "Requests in the queue.", registry=registry)
-        self.items = Gauge("dlfh_items", "Items in the collection.", registry=registry)
-        self.refreshes = Counter(
-            "dlfh_refreshes", "Attempts to load a new state of the collection.", ["result"], registry=registry
-        )
+        own: Any = {"registry": CollectorRegistry()}
+        self.registry = own["registry"]
+        self.requests = Counter("dlfh_requests", "Number of requests.", ("endpoint", "method", "status"), **own)
+        self.seconds = Histogram("dlfh_request_seconds", "Response time.", ["endpoint"], buckets=_SECONDS, **own)
+        self.batches = Histogram("dlfh_batch_size", "Requests per batch.", buckets=(1, 2, 4, 8, 16, 32), **own)
+        self.waiting = Gauge("dlfh_waiting", "Requests in the queue.", **own)
+        self.items = Gauge("dlfh_items", "Items in the collection.", **own)
+        attempts = "Attempts to load a new state of the collection."
+        self.refreshes = Counter("dlfh_refreshes", attempts, ["result"], **own)
 
     def text(self) -> bytes:
         return generate_latest(self.registry)

@@ -17,8 +17,7 @@ from dlfh.service.states import State
 
 #: Neighbours per point, number of steps, and random points that repel a point in each step.
 _NEIGHBOURS, _STEPS, _REPULSIONS = 15, 300, 5
-#: Step size, largest force, and width of the initial layout.
-_RATE, _MAX_FORCE, _WIDTH = 1 / 8, 4.0, 10.0
+_RATE, _MAX_FORCE, _WIDTH = 1 / 8, 4.0, 10.0  # step size, largest force, and width of the initial layout
 #: Weight of ranks in the final coordinates. With none, a few remote clusters would squeeze the others into a dot.
 _RANK_WEIGHT = 0.75
 _BLOCK_ROWS = 1024

@@ -16,7 +16,6 @@ from dlfh.service.answering import RequestError, SearchRequest
 from dlfh.service.settings import Limits
 
 _LIMITS = Limits()  # default limits, in OpenAPI; a service with other limits checks those, too
-
 Text = Annotated[str, Field(min_length=1, max_length=1 << 20)]
 Identifier = Annotated[str, Field(min_length=1, max_length=4096)]
 Ids = Annotated[list[Identifier], Field(max_length=10_000)]
@@ -202,9 +201,6 @@ class Suggest(_Strict):
         "Also suggest missing labels of labelled items, for which the precision is not guaranteed.", default=False
     )
     start: int = _optional("`next` of the previous page.", default=0, ge=0, le=1 << 40)
-
-
-# ------------------------------------------------------------------------------------------------- responses
 
 
 class ErrorMessage(BaseModel):

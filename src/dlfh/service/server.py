@@ -58,19 +58,10 @@ def serve(
         app = create_app(folder, settings, log=log)
         bound = listening.getsockname()
         shown = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=True,
-            http=functools.partial(_Connection, settings.limits),  # type: ignore[arg-type]
-            lifespan="on",
-            ws="none",
-            timeout_keep_alive=30,
-            timeout_graceful_shutdown=round(settings.stop_seconds) + 2,
-            backlog=1024,
-        )
+        options: Any = {"http": functools.partial(_Connection, settings.limits), "lifespan": "on", "ws": "none"}
+        options |= {"log_config": None, "access_log": False, "server_header": False, "date_header": True}
+        options |= {"timeout_keep_alive": 30, "timeout_graceful_shutdown": round(settings.stop_seconds) + 2}
+        config = uvicorn.Config(app, backlog=1024, **options)
         address = f"http://{shown}:{bound[1]}/"
         server = _Server(config, app.state.service, lambda: on_ready and on_ready(address))
         # From here on, signals shut the service down; without this, they could interrupt the start of the event loop.
@@ -99,8 +90,7 @@ class _Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, service: Any, on_ready: Callable[[], Any]) -> None:
         super().__init__(config)
-        self._service = service
-        self._on_ready = on_ready
+        self._service, self._on_ready = service, on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -131,16 +121,11 @@ class _Server(uvicorn.Server):
 
 
 class _Connection(HttpToolsProtocol):
-    """An HTTP connection with limits on connections, on the time and size of request heads, and on slow readers.
-
-    uvicorn leaves these limits to a reverse proxy, which a service that is started by hand does not have.
-    """
+    """An HTTP connection with limits on connections, heads and slow readers, which uvicorn leaves to a proxy."""
 
     def __init__(self, limits: Limits, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._limits = limits
-        self._in_head = True
-        self._head_bytes = 0
+        self._limits, self._in_head, self._head_bytes = limits, True, 0
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -150,8 +135,8 @@ class _Connection(HttpToolsProtocol):
             self._send_error(503, "too many connections are open: try again in a second")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_timer("read")
-        self._stop_timer("write")
+        for name in ("read", "write"):
+            self._stop_timer(name)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:

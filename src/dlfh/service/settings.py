@@ -9,11 +9,8 @@ from pathlib import Path
 
 from dlfh.errors import InputError
 
-#: Host names of the local machine.
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-#: Minimum and maximum length of a token; a shorter one could be guessed.
-_MIN_TOKEN, _MAX_TOKEN = 16, 4096
+LOOPBACK = ("127.0.0.1", "localhost", "::1")  # host names of the local machine
+_MIN_TOKEN, _MAX_TOKEN = 16, 4096  # minimum and maximum length of a token; a shorter one could be guessed
 _TOKEN = re.compile(rf"[!-~]{{{_MIN_TOKEN},{_MAX_TOKEN}}}")
 
 
@@ -98,10 +95,9 @@ class Settings:
         if self.writable and self.token is None:
             raise InputError("a writable service needs a token: set DLFH_TOKEN or use --token-file")
         if self.token is not None and not _TOKEN.fullmatch(self.token):
-            raise InputError(
-                f"the token must have {_MIN_TOKEN} or more printable ASCII characters and no spaces: create one with "
-                "python -c 'import secrets; print(secrets.token_urlsafe())'"
-            )
+            problem = f"the token must have {_MIN_TOKEN} or more printable ASCII characters and no spaces"
+            command = "python -c 'import secrets; print(secrets.token_urlsafe())'"
+            raise InputError(f"{problem}: create one with {command}")
 
 
 def read_token(file: Path | None) -> str | None:

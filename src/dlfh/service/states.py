@@ -33,11 +33,8 @@ class State:
     """An immutable state of a collection, identified by its ``name``."""
 
     def __init__(self, collection: Collection, card: dict[str, Any]) -> None:
-        self.collection = collection
-        self.card = card
-        self.encoder = collection.encoder
-        self.index = collection.index
-        self.searcher = collection.searcher
+        self.collection, self.card = collection, card
+        self.encoder, self.index, self.searcher = collection.encoder, collection.index, collection.searcher
         self.name = collection.index.state or ""
         self._lock = threading.Lock()
         self._computing: dict[str, threading.Lock] = {}
@@ -89,10 +86,7 @@ class States:
         return (*(_file_signature(self.folder / name) for name in names), state)
 
     def refresh(self) -> bool:
-        """Load the newest state if the collection has changed; return whether it did.
-
-        An incomplete folder, for example one that is being replaced, raises an error and leaves the old state in place.
-        """
+        """Load the newest state if the collection has changed; return whether it did. Errors keep the old state."""
         with self._refreshing:
             signature = self._read_signature()
             if signature == self._signature:

@@ -14,8 +14,7 @@ from dlfh.features.images import known_formats, open_item, quiet_pillow
 from dlfh.service.answering import RequestError, unknown_item
 from dlfh.service.states import State
 
-#: Number of items that are checked for pictures outside the permitted folders.
-_SAMPLE = 100
+_SAMPLE = 100  # number of items that are checked for pictures outside the permitted folders
 #: Longest side of a thumbnail in pixels; maximum number of cached thumbnails, which have 8 kB (noise: 60 kB) each.
 _SIDE, _MAX_CACHED = 256, 1024
 

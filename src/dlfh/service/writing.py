@@ -24,16 +24,11 @@ from dlfh.service.settings import Limits
 from dlfh.service.states import State, States
 from dlfh.service.thumbnails import check_image
 
-#: Folder of uploaded images inside the collection, named by their checksums.
-_IMAGES = "pictures"
+_IMAGES = "pictures"  # folder of uploaded images inside the collection, named by their checksums
 
 
 def put_items(states: States, new: Sequence[ItemWithId], limits: Limits, update: bool = True) -> dict[str, Any]:
-    """Add items, or replace those with the same ids: all of them or, on an error, none.
-
-    Idempotent. An item keeps the modalities that its replacement lacks, as with `Collection.add`. Without ``update``,
-    existing items are skipped and listed.
-    """
+    """Add items, or with ``update`` replace those with the same ids, as `Collection.add`: all or, on an error, none."""
     if len(new) > limits.batch:
         raise RequestError(422, f"a request can add at most {limits.batch} items")
     state = states.current

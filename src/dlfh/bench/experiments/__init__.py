@@ -16,14 +16,12 @@ from dlfh.bench.settings import Settings
 from dlfh.errors import InputError
 
 _PAPER = (MAP, CURVES, SENSITIVITY, CONVERGENCE, TIME)
-
 PAPER = Experiment(
     "paper",
     "The paper's experiments",
     lambda plan: [cell for part in _PAPER for cell in part.cells(plan)],
     lambda study: [section for part in _PAPER for section in part.report(study)],
 )
-
 #: The experiments by name.
 EXPERIMENTS = {each.name: each for each in (MAP, TIME, CONVERGENCE, SENSITIVITY, CURVES, PAPER)}
 

@@ -36,10 +36,12 @@ def _convergence_cells(plan: Plan) -> list[Cell]:
 def _convergence_sections(study: Study) -> list[Section]:
     panels: list[Panel] = []
     decreases, ends = [], []
+    last = study.settings.convergence.iterations
     for bits in study.settings.convergence.bits:
         objective, accuracy = [], []
         for colour, solver in zip((2, 3), SOLVERS, strict=True):
-            trace = _objective(study, solver, bits)
+            trace = study.results[_cell(study, solver, bits, last)].values.get("objective", [])
+            trace = [*trace, *trace[-1:] * (last + 1 - len(trace))]  # the solver may stop early
             objective.append(Line(solver, tuple(map(float, range(len(trace)))), tuple(trace), colour, markers=False))
             if solver == "full":
                 decreases += [after < before for before, after in itertools.pairwise(trace)]
@@ -62,13 +64,6 @@ def _convergence_sections(study: Study) -> list[Section]:
     )
     figure = LineFigure("convergence", "Objective and MAP by iteration, full and stochastic", tuple(panels))
     return [Section("convergence", "Convergence", paragraphs, (figure,))]
-
-
-def _objective(study: Study, solver: str, bits: int) -> list[float]:
-    """Return the objective by iteration, extended by its last value if the solver stopped early."""
-    last = study.settings.convergence.iterations
-    trace = study.results[_cell(study, solver, bits, last)].values.get("objective", [])
-    return [*trace, *([trace[-1]] * (last + 1 - len(trace)) if trace else [])]
 
 
 def _map_lines(study: Study, solver: str, bits: int) -> list[Line]:

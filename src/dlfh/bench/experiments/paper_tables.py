@@ -53,14 +53,11 @@ def published_map(source: Source, label: str, protocol: str, direction: str, bit
 
 
 def published_seconds(source: Source, label: str, size: int) -> float | None:
-    """Return the published training time of a row, or None if there is none.
-
-    The times also apply to generated data of the same shape. The last published size is the whole training set, whose
-    exact size depends on the file.
-    """
+    """Return the published training time of a row, also for generated data of the same shape; None if there is none."""
     table = published()["time"]
     row = table["methods"].get(_published_name(label), ()) if source.like == table["data_set"] else ()
     times = zip(table["sizes"], row, strict=False)
+    # The last published size is the whole training set, whose exact size depends on the file.
     found = next((seconds for n_points, seconds in times if abs(n_points - size) <= n_points / 100), math.nan)
     return None if math.isnan(found) else found  # the method ran out of memory, or was not measured
 
@@ -85,7 +82,10 @@ def _sections(study: Study) -> list[Section]:
         size = first[0]["ranks"][-1] if first else 0
         paragraphs = [PROTOCOL_DESCRIPTIONS[protocol]]
         if protocol == "unseen":
-            paragraphs.append(_unseen_description(study))
+            share, is_given = study.settings.unseen_share, "unseen" in study.source.parts
+            halves = "Queries are divided into two halves, and each half is the database of the other."
+            drawn = f"They are {share:.0%} of the training points, held out of training in all tables of this report."
+            paragraphs.append(drawn if share else "They come with the data set." if is_given else halves)
         if size:
             share = sum(each["precision"][-1] for each in first) / len(first)
             paragraphs.append(f"{share:.3f} of the items are relevant to a query, about the MAP of a random order.")
@@ -96,13 +96,9 @@ def _sections(study: Study) -> list[Section]:
         measures["exact_at"] = f"Precision@{min(EXACT_AT, size) or EXACT_AT} by all labels"
         measures |= {"asymmetric_map": "Asymmetric MAP", "any_map": 'MAP by label probabilities, "any"'}
         measures["all_map"] = 'MAP by label probabilities, "all"'
-        rows = study.settings.rows()
-        paragraphs += [
-            f"{row.title}: codes computed elsewhere, from {row.codes}; relevance, splits and measures are the same as "
-            "for the other rows."
-            for row in rows
-            if row.codes is not None
-        ]
+        equal = "relevance, splits and measures are the same as for the other rows"
+        given = [row for row in study.settings.rows() if row.codes is not None]
+        paragraphs += [f"{row.title}: codes computed elsewhere, from {row.codes}; {equal}." for row in given]
         tables = tuple(
             _table(study, protocol, measure, title)
             for measure, title in measures.items()
@@ -115,15 +111,6 @@ def _sections(study: Study) -> list[Section]:
         sections.append(Section(f"map-{protocol}", f"Accuracy, {protocol} database", tuple(paragraphs), tables))
     runs = {SCORES_FILE: scores_csv(_run_scores(study))}
     return [replace(sections[0], files=runs), *sections[1:]]
-
-
-def _unseen_description(study: Study) -> str:
-    if study.settings.unseen_share:
-        share = study.settings.unseen_share
-        return f"They are {share:.0%} of the training points, held out of training in all tables of this report."
-    if "unseen" in study.source.parts:
-        return "They come with the data set."
-    return "Queries are divided into two halves, and each half is the database of the other."
 
 
 def _mean_maps(study: Study, bits: int, protocol: str) -> dict[str, float]:
@@ -145,10 +132,8 @@ def _overview(study: Study) -> Section:
     for before, after in itertools.pairwise(each for each in protocols if each != "unified"):
         both = [label for label in means[before] if label in means[after]]
         if both:
-            maps = [sum(means[each][label] for label in both) / len(both) for each in (before, after)]
-            paragraphs.append(
-                f"From {before} to {after}, the mean MAP of all methods goes from {maps[0]:.3f} to {maps[1]:.3f}."
-            )
+            old, new = (f"{sum(means[each][label] for label in both) / len(both):.3f}" for each in (before, after))
+            paragraphs.append(f"From {before} to {after}, the mean MAP of all methods goes from {old} to {new}.")
     rows = []
     for row in study.settings.rows():
         means_of_row = [study.summary(row, bits, protocol) for protocol in protocols]
@@ -180,33 +165,23 @@ def _table(study: Study, protocol: str, measure: str, title: str) -> ReportTable
         if row.codes is None and protocol in _UNSUPPORTED and protocol not in METHODS[row.method].info.protocols:
             notes.append(_UNSUPPORTED[protocol])
         rows.append(TableRow(row.title, tuple(entries), "; ".join(filter(None, notes))))
-        if measure == "map":
-            rows += _published_rows(study, row, protocol, columns)
+        paper = [published_map(study.source, row.label, protocol, way, bits) for way, bits in columns]
+        if measure == "map" and any(paper):
+            n_runs = published()["paper"]["runs"]
+            figures = (Summary() if each is None else Summary(*each, runs=n_runs) for each in paper)
+            rows.append(TableRow(row.label, tuple(figures), published=True))
     remarks = ["Published: the figures of the paper."] if any(row.published for row in rows) else []
     if study.settings.seeds > 1 and any(len(study.seeds(row)) == 1 for row in study.settings.rows()):
         remarks.append("Rows without ± have a single run: they are deterministic, or a footnote says so.")
-    return ReportTable(
-        f"{measure.replace('_', '-')}-{protocol}",
-        f"{title} on {study.source.name}, {protocol} database; {_averaging(study)}",
-        tuple((direction, f"{bits} bits") for direction, bits in columns),
-        mark_best(rows),
-        remarks=tuple(remarks),
-        layout=study.settings.layout,
-        interval=study.settings.interval,
-    )
+    key, title = f"{measure.replace('_', '-')}-{protocol}", f"{title} on {study.source.name}, {protocol} database"
+    heads = tuple((direction, f"{bits} bits") for direction, bits in columns)
+    table = ReportTable(key, f"{title}; {_averaging(study)}", heads, mark_best(rows), remarks=tuple(remarks))
+    return replace(table, layout=study.settings.layout, interval=study.settings.interval)
 
 
 def _averaging(study: Study) -> str:
     n_runs = study.settings.seeds
     return f"mean ± standard deviation over {n_runs} runs" if n_runs > 1 else "one run"
-
-
-def _published_rows(study: Study, row: Row, protocol: str, columns: tuple[tuple[str, int], ...]) -> Iterator[TableRow]:
-    """Yield the published figures of a row, if the paper has the method and the data set."""
-    found = [published_map(study.source, row.label, protocol, direction, bits) for direction, bits in columns]
-    if any(found):
-        entries = (Summary() if each is None else Summary(*each, runs=published()["paper"]["runs"]) for each in found)
-        yield TableRow(row.label, tuple(entries), published=True)
 
 
 def _curve_bits(plan: Plan) -> int:

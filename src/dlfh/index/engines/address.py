@@ -18,24 +18,19 @@ if TYPE_CHECKING:
 #: Prefixes of addresses, and their engines.
 ENGINES = {"postgresql://": "postgresql", "postgres://": "postgresql", "duckdb:": "duckdb", "milvus:": "milvus"}
 _CLASSES = {"duckdb": "duckdb.DuckEngine", "postgresql": "postgres.PostgresEngine", "milvus": "milvus.MilvusEngine"}
-
 _DEFAULT_NAME, _NAME = "dlfh", re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
-#: Connection parameters of PostgreSQL that are secret.
-_SECRET = {"password", "sslpassword", "oauth_client_secret"}
+_SECRET = {"password", "sslpassword", "oauth_client_secret"}  # connection parameters of PostgreSQL that are secret
 
 
 @dataclass(frozen=True, repr=False)
 class Address:
-    """The address of an index in a database.
-
-    ``place`` may contain a password; ``shown`` is safe to print and store. ``secrets`` must be removed from messages.
-    """
+    """The address of an index in a database."""
 
     engine: str
-    place: str
+    place: str  # may contain a password
     name: str
-    shown: str
-    secrets: tuple[str, ...] = ()
+    shown: str  # safe to print and store
+    secrets: tuple[str, ...] = ()  # to be removed from messages
 
     def __repr__(self) -> str:
         return f"Address({self.shown!r})"
@@ -86,9 +81,8 @@ def parse_address(text: str) -> Address:
     location, _, name = text.partition("#")
     name = name or _DEFAULT_NAME
     if not _NAME.fullmatch(name):
-        raise InputError(
-            f"the table name after # in an address must have at most 40 letters, digits and underscores, got {name!r}"
-        )
+        allowed = "at most 40 letters, digits and underscores"
+        raise InputError(f"the table name after # in an address must have {allowed}, got {name!r}")
     if engine == "postgresql":
         return _postgres_address(location, name)
     place = location.removeprefix(prefix)

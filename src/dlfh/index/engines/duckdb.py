@@ -29,12 +29,8 @@ from dlfh.index.where import Condition
 
 _BATCH = 10_000
 #: Statements cannot access other files or the network, load extensions, or change these settings.
-_CONFIG = {
-    "enable_external_access": "false",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "lock_configuration": "true",
-}
+_FORBIDDEN = ("enable_external_access", "autoinstall_known_extensions", "autoload_known_extensions")
+_CONFIG = dict.fromkeys(_FORBIDDEN, "false") | {"lock_configuration": "true"}
 #: Columns of the table of values, with their types in Python and SQL.
 _VALUE_COLUMNS = {"amount": (float, "DOUBLE"), "words": (str, "VARCHAR"), "truth": (bool, "BOOLEAN")}
 _ABOUT = "format INTEGER, identity VARCHAR, state BIGINT, next BIGINT, bits INTEGER, modalities VARCHAR"

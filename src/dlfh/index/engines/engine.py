@@ -26,24 +26,19 @@ from dlfh.index.segment import ABSENT, LEARNED, STATES, Segment
 from dlfh.index.strings import Strings
 from dlfh.index.where import Where, all_values
 
-#: Version of the table layout.
-FORMAT = 1
+FORMAT = 1  # version of the table layout
 #: Default length of a shortlist: ``_SHORTLIST_FACTOR * k``, but at least ``_MIN_SHORTLIST`` items.
 _SHORTLIST_FACTOR, _MIN_SHORTLIST = 5, 200
 
 
 class Row(NamedTuple):
-    """An item in a database.
-
-    ``metadata`` is JSON, empty if the item has none. ``states`` and ``codes`` have an entry for each modality.
-    ``number`` is assigned when the item is written.
-    """
+    """An item in a database."""
 
     id: str
-    metadata: str
-    states: tuple[int, ...]
-    codes: tuple[bytes | None, ...]
-    number: int = -1
+    metadata: str  # JSON, empty if the item has none
+    states: tuple[int, ...]  # by modality
+    codes: tuple[bytes | None, ...]  # by modality
+    number: int = -1  # assigned when the item is written
 
     def fields(self) -> dict[str, list[str | float | bool]]:
         return dict(all_values(json.loads(self.metadata) if self.metadata else None))
@@ -112,22 +107,12 @@ class Engine(Backend, Reader, Protocol):
     def _numbers(self, ids: list[str]) -> dict[str, int]: ...  # of existing ids
     def _matching(self, numbers: list[int], where: Where) -> set[int]: ...
     def count(self, column: int | None, states: tuple[int, ...]) -> int: ...  # all items if column is None
-    def _nearest(self, request: Request, code: bytes, limit: int | None, radius: int | None) -> list[Match]:
-        """Return the nearest items by Hamming distance and number: at most ``limit``, or all within ``radius``."""
-
-    def _read(self, numbers: list[int] | None) -> Iterator[Row]:
-        """Yield the existing rows with the given numbers in any order, or all rows in order of their numbers."""
-
-    def _read_about(self) -> tuple[Any, Any, Any] | None:
-        """Return the stored format, code length and modalities, not yet checked; None if the index does not exist."""
-
-    def _check_tables(self) -> None:
-        """Raise `StorageError` if the tables of an opened index are not as `create` creates them."""
-
-    def _check(self, row: Row) -> None:
-        """Raise `InputError` if the database cannot store a row."""
-
-    # The following methods are the same for all databases.
+    # The nearest items by Hamming distance and number: at most ``limit``, or all within ``radius``.
+    def _nearest(self, request: Request, code: bytes, limit: int | None, radius: int | None) -> list[Match]: ...
+    def _read(self, numbers: list[int] | None) -> Iterator[Row]: ...  # in any order; all rows in order if None
+    def _read_about(self) -> tuple[Any, Any, Any] | None: ...  # format, code length, modalities; None without an index
+    def _check_tables(self) -> None: ...  # raises `StorageError` if the tables are not as `create` creates them
+    def _check(self, row: Row) -> None: ...  # raises `InputError` if the database cannot store a row
 
     @property
     def writable(self) -> bool:
@@ -245,12 +230,9 @@ class Engine(Backend, Reader, Protocol):
             metadata = False
         if not isinstance(metadata, dict | None):
             raise self._damaged(f"the metadata of item {shown(row.id)} cannot be read")
-        return Item(
-            row.id,
-            metadata,
-            {name: np.frombuffer(code, np.uint8).copy() for name, code in codes if code is not None},
-            {name: STATES[state] for name, state in zip(self.modalities, row.states, strict=True)},
-        )
+        present = {name: np.frombuffer(code, np.uint8).copy() for name, code in codes if code is not None}
+        states = {name: STATES[state] for name, state in zip(self.modalities, row.states, strict=True)}
+        return Item(row.id, metadata, present, states)
 
 
 def batches(values: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
@@ -263,12 +245,10 @@ def hits_of(found: list[list[Match]], dtype: type = np.int32) -> Hits:
     shape = len(found), min(map(len, found), default=0)
     matches = [match for row in found for match in row[: shape[1]]]
     names = {match.number: match.id for match in matches}
-    return Hits(
-        np.array([match.distance for match in matches], dtype).reshape(shape),
-        np.array([match.number for match in matches], np.int64).reshape(shape),
-        np.array([match.state == LEARNED for match in matches], bool).reshape(shape),
-        lambda positions: [names[number] for number in positions.tolist()],
-    )
+    distances: Any = np.array([match.distance for match in matches], dtype).reshape(shape)
+    numbers = np.array([match.number for match in matches], np.int64).reshape(shape)
+    learned = np.array([match.state == LEARNED for match in matches], bool).reshape(shape)
+    return Hits(distances, numbers, learned, lambda positions: [names[number] for number in positions.tolist()])
 
 
 def _rows_of(segment: Segment) -> Iterator[Row]:

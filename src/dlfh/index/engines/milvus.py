@@ -30,18 +30,13 @@ from dlfh.index.engines.expressions import as_expression, fields_of, from_hex, o
 from dlfh.index.segment import ABSENT
 from dlfh.index.where import Where
 
-#: Limits of Milvus: bytes of a string, and items that a search returns.
-_MAX_BYTES, _MAX_FOUND = 65_535, 16_384
-#: Number of items that are written, read or looked up at a time.
-_BATCH = 1_000
+_MAX_BYTES, _MAX_FOUND = 65_535, 16_384  # limits of Milvus: bytes of a string, and items that a search returns
+_BATCH = 1_000  # number of items that are written, read or looked up at a time
 #: Seconds to wait for a connection; number of attempts per request, which together take about ten seconds.
 _PATIENCE, _ATTEMPTS = 5.0, 8
-#: Maximum number of restarts of an embedded engine per request.
-_RESTARTS = 3
-#: The message of an embedded engine that failed for an unknown reason.
-_NO_REASON = "Unexpected error in RPC handling"
-#: Environment variable that may hold the password.
-_TOKEN = "MILVUS_TOKEN"
+_RESTARTS = 3  # maximum number of restarts of an embedded engine per request
+_NO_REASON = "Unexpected error in RPC handling"  # the message of an embedded engine that failed for an unknown reason
+_TOKEN = "MILVUS_TOKEN"  # environment variable that may hold the password
 
 
 class MilvusEngine(Engine):
@@ -50,8 +45,7 @@ class MilvusEngine(Engine):
     def __init__(self, address: Address) -> None:
         super().__init__(address)
         self._about = f"{address.name}_about"
-        self._writing = threading.RLock()
-        self._last = 0
+        self._writing, self._last = threading.RLock(), 0
         self._incomplete: set[int] = set()  # columns known to have items without a code
         exceptions = require("pymilvus.exceptions", "this address", "milvus")
         grpc = importlib.import_module("grpc")  # a dependency of pymilvus
@@ -137,8 +131,6 @@ class MilvusEngine(Engine):
             raise self._damaged("its description is missing")
         return dict(rows[0]["about"])
 
-    # Requests
-
     def _connect(self) -> None:
         token, _, place = self._address.place.rpartition("@")
         if not place.startswith("http"):
@@ -166,10 +158,8 @@ class MilvusEngine(Engine):
         return _ATTEMPTS if self._embedded is None else 1
 
     def _call(self, method: str, *arguments: Any, **options: Any) -> Any:
-        """Call a method of the client. If an embedded engine was killed, restart it and repeat the call.
-
-        All calls can be repeated, since items are written by their ids.
-        """
+        """Call a method of the client. If an embedded engine was killed, restart it and repeat the call."""
+        # All calls can be repeated, since items are written by their ids.
         self.check_open()
         restarts = _RESTARTS
         with self._translated():
@@ -200,8 +190,6 @@ class MilvusEngine(Engine):
             if self._embedded is not None and (message == _NO_REASON or _has_stopped(self._embedded)):
                 message = "the embedded engine failed without a reason, as it does when the disk is full"
             raise StorageError(f"Milvus at {self.address}: {message}") from None
-
-    # Changes
 
     def _check(self, row: Row) -> None:
         if 2 * len(row.id.encode()) > _MAX_BYTES:
@@ -253,8 +241,6 @@ class MilvusEngine(Engine):
             entity |= {f"state{column}": state, f"code{column}": code or empty}
         return entity
 
-    # Queries
-
     def _query(self, name: str, expression: str, fields: list[str]) -> list[dict[str, Any]]:
         return list(self._call("query", name, filter=expression, output_fields=fields, limit=_MAX_FOUND))
 
@@ -276,25 +262,17 @@ class MilvusEngine(Engine):
             found = self._search(column, code, limit or _MAX_FOUND, [f"state{column} > {ABSENT}", *conditions])
         if radius is not None:
             if len(found) == _MAX_FOUND and max(match.distance for match in found) <= radius:
-                raise InputError(
-                    f"more than {_MAX_FOUND:,} items are within Hamming distance {radius}, more than Milvus can return"
-                )
+                many = f"more than {_MAX_FOUND:,} items are within Hamming distance {radius}"
+                raise InputError(f"{many}, more than Milvus can return")
             found = [match for match in found if match.distance <= radius]
         return sorted(found, key=lambda match: (match.distance, match.number))
 
     def _search(self, column: int, code: bytes, limit: int, conditions: list[str]) -> list[Match]:
         """Return the nearest items that meet the conditions. Items without a code are stored with zeros."""
         state = f"state{column}"
-        (hits,) = self._call(
-            "search",
-            self._name,
-            [code],
-            anns_field=f"code{column}",
-            limit=limit,
-            filter=" and ".join(conditions),
-            search_params={"metric_type": "HAMMING"},
-            output_fields=["number", state],
-        )
+        options = {"anns_field": f"code{column}", "search_params": {"metric_type": "HAMMING"}, "limit": limit}
+        options |= {"filter": " and ".join(conditions), "output_fields": ["number", state]}
+        (hits,) = self._call("search", self._name, [code], **options)
         found = []
         for hit in hits:
             entity, key = hit["entity"], hit.get("key", hit.get("id"))

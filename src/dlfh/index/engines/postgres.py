@@ -33,18 +33,11 @@ from dlfh.index.items import Hits
 from dlfh.index.segment import HASHED, LEARNED
 from dlfh.index.where import Condition, Where
 
-#: Longer ids do not fit into an index of PostgreSQL.
-_MAX_ID_BYTES = 2_000
-#: Number of recent changes whose names are stored.
-_MAX_NAMES = 64
-
-#: Maximum number of idle connections.
-_MAX_IDLE = 4
-#: Seconds between attempts to reach a server.
-_PAUSE = 0.2
-
+_MAX_ID_BYTES = 2_000  # longer ids do not fit into an index of PostgreSQL
+_MAX_NAMES = 64  # number of recent changes whose names are stored
+_MAX_IDLE = 4  # maximum number of idle connections
+_PAUSE = 0.2  # seconds between attempts to reach a server
 _NULL = struct.pack(">i", -1)
-
 Result = TypeVar("Result")
 
 
@@ -52,8 +45,7 @@ class PostgresEngine(SqlEngine):
     """Items in a PostgreSQL database."""
 
     _parameter = "%s"
-    #: Seconds to wait for an unavailable server.
-    _patience = 20.0
+    _patience = 20.0  # seconds to wait for an unavailable server
 
     def __init__(self, address: Address) -> None:
         super().__init__(address)
@@ -91,9 +83,8 @@ class PostgresEngine(SqlEngine):
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         # No prepared statements: a pooler in between may switch the server connection.
-        connection = connection or self._psycopg.connect(
-            self._address.place, autocommit=True, prepare_threshold=None, connect_timeout=5
-        )
+        options = {"autocommit": True, "prepare_threshold": None, "connect_timeout": 5}
+        connection = connection or self._psycopg.connect(self._address.place, **options)
         try:
             yield connection
         finally:

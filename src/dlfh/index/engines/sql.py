@@ -16,15 +16,13 @@ from dlfh.index.engines.address import Address
 from dlfh.index.engines.engine import FORMAT, Engine, Match, Row, batches
 from dlfh.index.where import Condition, Group, Not, Where
 
-#: Number of rows that are read or written at a time.
-BATCH = 5_000
+BATCH = 5_000  # number of rows that are read or written at a time
 
 
 class SqlEngine(Engine, Protocol):
     """Items in a table of an SQL database."""
 
-    #: Placeholder for a parameter in a statement.
-    _parameter: str
+    _parameter: str  # placeholder for a parameter in a statement
     _table: str
     _about: str
     _tables: tuple[str, ...]
@@ -36,9 +34,7 @@ class SqlEngine(Engine, Protocol):
 
     def _create_tables(self, cursor: Any) -> None: ...
     def _ask(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
-    def _stream(self, statement: str) -> Iterator[tuple[Any, ...]]:
-        """Yield all rows of a query without conditions, in order of its first column, the number."""
-
+    def _stream(self, statement: str) -> Iterator[tuple[Any, ...]]: ...  # all rows, in order of the first column
     def _transaction(self, change: Callable[[Any], None]) -> None: ...
     def _change(self, change: Callable[[Any], None]) -> None:
         """Run ``change(cursor)`` in a transaction, exactly once even if a connection breaks."""
@@ -56,8 +52,6 @@ class SqlEngine(Engine, Protocol):
     def _one_of(self, column: Literal["id", "number"]) -> str: ...
     def _distance(self, column: int, code: bytes) -> str: ...
     def _condition(self, condition: Condition, values: list[Any]) -> str: ...
-
-    # Creating and describing
 
     def _create(self) -> None:
         about = [FORMAT, secrets.token_hex(16), 0, 0, self.n_bits, json.dumps(self.modalities)]
@@ -112,8 +106,6 @@ class SqlEngine(Engine, Protocol):
         identity, state = self._describe("identity, state")
         return f"{identity}-{state}"
 
-    # Changes
-
     def _write(self, rows: list[Row], *, replace: bool) -> None:
         names = [row.id for row in rows]
 
@@ -147,8 +139,6 @@ class SqlEngine(Engine, Protocol):
     def _erase(self, cursor: Any, numbers: list[int]) -> None:
         if numbers:
             cursor.execute(f"DELETE FROM {self._table} WHERE {self._one_of('number')}", [numbers])
-
-    # Queries
 
     def _numbers(self, ids: list[str], cursor: Any = None) -> dict[str, int]:
         """Return the numbers of existing ids, as seen inside a transaction if its cursor is given."""
