@@ -47,6 +47,8 @@ _MIN_SCANNED, _SAMPLE, _SAMPLE_PER_RESULT = 1 << 16, 1 << 12, 1 << 6
 #: A kind of items is one byte: a bit for each modality, and one for learned codes.
 _MAX_SCANNED_MODALITIES = 6
 _n_searches = itertools.count()
+#: A scan that finds many items is repeated with what is known then.
+_MAX_SCANS = 3
 _MAX_DISTINCT = 12
 
 
@@ -235,23 +237,40 @@ class Ranker:
         is_small = n_pool < max(_MIN_SCANNED, 2 * size) or len(self._searched) > _MAX_SCANNED_MODALITIES
         if is_small or options.radius is not None or not comparison.evidence or not _may_compile():
             return np.arange(n) if candidates is None else np.flatnonzero(candidates)
+        positions = None
         sample = np.arange(0, n, max(n_pool // size, 1))
         sample = union(sample if candidates is None else sample[candidates[sample]], words[:: len(words) // size + 1])
-        log_odds = self._log_odds(comparison, sample)
-        log_odds = log_odds[np.isfinite(log_odds)]
-        if len(log_odds) < options.k:
-            return np.arange(n) if candidates is None else np.flatnonzero(candidates)
-        least = _nth_largest(log_odds, options.k)
+        levels, least = np.zeros(n, np.uint8), -np.inf
+        _kernels.mark_levels(comparison.words.positions, comparison.words.coverage, levels)
+        n_from_level = np.bincount(levels[comparison.words.positions], minlength=256)[::-1].cumsum()[::-1]
+        level = max(int((n_from_level > size).sum()) - 1, 0)
         if options.min_probability is not None:
             wanted = min(max(options.min_probability, 1e-6), 1 - 1e-6)
-            least = max(least, np.log(wanted / (1 - wanted)) - 1e-6)
-        most = comparison.biases - least + sum(each.worth(np.zeros(1, np.int64))[:, 0] for each in comparison.evidence)
-        allowed = most[:, None] + comparison.of_words[:, None] * (np.arange(256) * (2 / 255))
+            least = np.log(wanted / (1 - wanted)) - 1e-6
+        for _ in range(_MAX_SCANS):  # the best of a sample are at most as probable as the best of all
+            log_odds = self._log_odds(comparison, sample)
+            log_odds = log_odds[np.isfinite(log_odds)]
+            last = _nth_largest(log_odds, options.k) if len(log_odds) >= options.k else -np.inf
+            if positions is not None and last <= least:
+                break
+            least = max(least, last)
+            positions = self._scan(comparison, least, levels, level, candidates)
+            if len(positions) < 2 * size or np.count_nonzero(log_odds == least) > options.k:
+                break
+            sample = positions[:: len(positions) // size]
+        assert positions is not None
+        return positions
+
+    def _scan(
+        self, comparison: _Comparison, least: float, levels: Codes, level: int, candidates: Mask | None
+    ) -> Integers:
+        """Return the candidates whose log-odds can be ``least`` or more."""
+        worth = (each.worth(np.zeros(1, np.int64))[:, 0] for each in comparison.evidence)
+        allowed = np.add.outer(comparison.biases - least + sum(worth), np.zeros(256))
+        allowed += np.multiply.outer(comparison.of_words, np.arange(256) * (2 / 255))
         allowed[np.arange(len(allowed)) % (1 << len(self._searched)) == 0] = -np.inf  # no code
-        levels = np.zeros(n, np.uint8)
-        _kernels.mark_levels(comparison.words.positions, comparison.words.coverage, levels)
-        columns, with_learned = self._numbers(*self._searched), not options.hashed_only
-        bounds = Bounds.of(comparison.evidence, allowed)
+        columns, with_learned = self._numbers(*self._searched), not self._options.hashed_only
+        bounds = Bounds.of(comparison.evidence, allowed, level)
         return self._items.scan(bounds, columns, levels, candidates, with_learned=with_learned)
 
     def _distances(self, columns: tuple[int, ...], tables: Tables, positions: Integers) -> Floats:

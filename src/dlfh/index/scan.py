@@ -51,11 +51,14 @@ class Bounds(NamedTuple):
     limits: Array
 
     @classmethod
-    def of(cls, evidence: Sequence[Evidence], allowed: Floats) -> Bounds:
-        """Compute the tables from what is allowed to be lost by items of each kind (kinds, 256 levels), if at all."""
+    def of(cls, evidence: Sequence[Evidence], allowed: Floats, level: int) -> Bounds:
+        """Compute the tables from what is allowed to be lost by items of each kind (kinds, 256 levels), if at all.
+
+        Bounds are most exact where losses are allowed at a level that few items exceed.
+        """
         rounded, losses = [], []
         slack = _SLACK * (1 + np.abs(np.where(np.isfinite(allowed), allowed, 0.0)).max())
-        most = allowed.max(axis=1)[:, None]
+        most = allowed[:, [level if (allowed[:, level] > 0).any() else 255]]
         for each in evidence:
             table = each.tables.integers[0]
             largest = int(table.max(axis=1).sum(dtype=np.int64))
