@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -110,13 +111,11 @@ class _Queries:
     def match(self) -> Match:
         return "all" if self.texts else "any"
 
-    @property
+    @cached_property
     def kinds(self) -> Array:
         """The `question_kind` of each query."""
-        asked = (
-            zip(self.texts, self.explained, strict=True) if self.texts else [(None, frozenset[str]())] * len(self.item)
-        )
-        return np.array([question_kind(text, named, self.n_words) for text, named in asked])
+        named = zip(self.texts, self.explained, strict=True)
+        return np.array([question_kind(*each, self.n_words) for each in named] if self.texts else [""] * len(self.item))
 
 
 def calibrate(
