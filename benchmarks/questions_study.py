@@ -1,16 +1,22 @@
-"""Questions made by rules: how often the first answers are right, and how sure the search is.
+"""Questions made by rules or written by hand: how often the first answers are right, and how sure the search is.
 
-    python -m benchmarks.questions_study icons=FOLDER photographs=FOLDER --write docs/answers.md
+    DLFH_DATA=/path/to/folder python -m benchmarks.questions_study --write docs/answers.md
 
-Each folder is a collection. Questions are names of labels and pairs of labels, with typing errors, in singular and
-plural, with negation, and words that have nothing to do with the collection. They are drawn with a fixed seed, before
-any is asked.
+Collections of all icons, photographs and every fourth photograph of IAPR TC-12 are built with default options and
+prepared by `dlfh meaning`. Questions are names of labels and pairs of labels, with typing errors, in singular and
+plural, with negation, their synonyms in WordNet that do not occur in the collection, and words that have nothing to do
+with it, drawn with a fixed seed before any is asked; and the words of benchmarks/similar_words.csv, which were written
+by hand before any was asked. They are asked as they are (`literal`), and as they are understood by default.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import itertools
+import os
+import re
+import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +24,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.answers_data import iapr, icons, photographs
 from benchmarks.report import fill
-from dlfh import Collection
+from dlfh import Collection, Encoder
+from dlfh.collection.meaning import WordNet, find_wordnet
+from dlfh.collection.understanding import singular
+from dlfh.datasets import Items, read_arrays
 
 #: Questions of a kind, and answers that are looked at.
 _MAX_QUESTIONS, _SHOWN, _LOOKED_AT = 100, 5, 100
@@ -61,13 +71,17 @@ def inflected(text: str) -> str:
     return text[:-1] if text.endswith("s") and not text.endswith("ss") else f"{text}s"
 
 
-def questions(collection: Collection) -> Iterator[tuple[str, list[Question]]]:
+def questions(name: str, collection: Collection, wordnet: WordNet) -> Iterator[tuple[str, list[Question]]]:
     """Yield kinds of questions, and the questions."""
     rng = np.random.default_rng(0)
     items: dict[str, set[str]] = {}
+    with_word: dict[str, set[str]] = {}
     for item in collection:
-        for label in (item.metadata or {}).get("labels") or []:
+        card = item.metadata or {}
+        for label in card.get("labels") or []:
             items.setdefault(label, set()).add(item.id)
+        for word in words_of(" ".join([str(card.get("text", "")), *(card.get("labels") or [])])):
+            with_word.setdefault(word, set()).add(item.id)
     names = {label: label.replace("_", " ").replace("+", "").lower() for label in items}
     common = sorted(label for label, ids in items.items() if 8 <= len(ids) <= len(collection) / 2)
     one = [Question(names[label], frozenset(items[label])) for label in rng.permutation(common)]
@@ -90,39 +104,93 @@ def questions(collection: Collection) -> Iterator[tuple[str, list[Question]]]:
             if len(ids) >= 3 and len(items[a] - items[b]) >= _SHOWN
         ],
     )
+    synonyms = [
+        Question(other, frozenset(items[label]))
+        for label in rng.permutation(common)
+        for synset, _ in wordnet.senses(singular(names[label]))[:1]
+        for other in wordnet.lemmas[synset]
+        if other.isalpha() and singular(other) not in with_word
+    ]
+    yield "synonym of a label, from WordNet", synonyms
+    asked = [(word, right.split("|") if right else []) for word, right in written(name)]
+    asked = [(word, right) for word, right in asked if len(with_word.get(singular(word), ())) < 3]
+    every = {label.lower(): ids for label, ids in items.items()}
+    by_hand = {
+        word: frozenset().union(*(every.get(term, set()) | with_word.get(singular(term), set()) for term in right))
+        for word, right in asked
+    }
+    yield "synonym, by hand", [Question(word, by_hand[word]) for word, right in asked if right]
+    off_topic = [Question(word, frozenset()) for word, right in asked if not right and singular(word) not in with_word]
+    yield "off-topic word, by hand", off_topic
     yield "nonsense and other languages", [Question(word, frozenset()) for word in _NONSENSE.split()]
+
+
+def words_of(text: str) -> set[str]:
+    """Return the words of a text, in the singular."""
+    return {singular(word) for word in re.findall(r"[^\W\d_]+", text.lower())}
+
+
+def written(name: str) -> list[tuple[str, str]]:
+    """Return the words written by hand for a collection, and right words and labels, separated by bars."""
+    with Path(__file__).with_name("similar_words.csv").open(encoding="utf-8", newline="") as file:
+        return [(row["word"], row["right"]) for row in csv.DictReader(file) if row["collection"] == name]
+
+
+def named_iapr(data: Path) -> Items:
+    """Return every fourth photograph of IAPR TC-12 with the names of its labels."""
+    items, names = iapr(data), read_arrays(data / "iapr_tc12.npz")["label_names"]
+    labels = [[str(names[int(label[1:])]) for label in given] for given in items.labels or []]
+    return Items.of(items.modalities, labels, items.ids)
+
+
+def built(name: str, work: Path, data: Path) -> Collection:
+    """Return the collection of a data set, which is built at first use."""
+    readers = {"icons": lambda: icons(work), "photographs": lambda: photographs(data, work)}
+    folder = work / f"questions-{name.replace(' ', '-')}"
+    if not (folder / "similar.txt").exists():
+        items = readers.get(name, lambda: named_iapr(data))()
+        with Collection.build(folder, items, Encoder.for_items(items)).collection as collection:
+            collection.prepare_meaning()
+    return Collection.open(folder)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("collections", nargs="+", metavar="NAME=FOLDER")
     parser.add_argument("--write", type=Path, help="document to write the table to")
+    parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "dlfh-questions")
+    parser.add_argument("--sets", nargs="+", default=["icons", "photographs", "IAPR TC-12"])
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    wordnet = WordNet(find_wordnet())
     rows = ["| data | question | questions | first five right | first right answer, mean 1/rank | median probability "]
     rows[0] += "of the first | above 0.9 | nothing found |"
     rows.append("|---|---|---|---|---|---|---|---|")
-    for pair in arguments.collections:
-        name, _, folder = pair.partition("=")
-        with Collection.open(folder) as collection:
-            for kind, asked in questions(collection):
+    for name in arguments.sets:
+        with built(name, arguments.work, Path(os.environ.get("DLFH_DATA", "."))) as collection:
+            for kind, asked in questions(name, collection, wordnet):
                 some = asked[:_MAX_QUESTIONS]
-                found = [collection.search("text", question.text, _LOOKED_AT) for question in some]
-                hits = [
-                    [item.id in question.right for item in result] for question, result in zip(some, found, strict=True)
-                ]
-                right = [float(np.mean(each[:_SHOWN])) if each else 0.0 for each in hits]
-                ranks = [1 / (each.index(True) + 1) if True in each else 0.0 for each in hits]
-                best = np.array([result[0].probability or 0.0 if len(result) else 0.0 for result in found])
-                possible = any(question.right for question in some)
-                shown = [f"{np.mean(values):.3f}" if possible else "–" for values in (right, ranks)]
-                rows.append(
-                    f"| {name} | {kind} | {len(some)} | {shown[0]} | {shown[1]} | {np.median(best):.3f} | "
-                    f"{np.mean(best > 0.9):.2f} | {np.mean([len(result) == 0 for result in found]):.2f} |"
-                )
+                if not some:
+                    continue
+                cells = zip(*(measured(collection, some, literal=literal) for literal in (True, False)), strict=True)
+                cells = [before if before == after else f"{before} → {after}" for before, after in cells]
+                rows.append(" | ".join([f"| {name}", kind, str(len(some)), *cells]) + " |")
                 print(rows[-1], flush=True)
     if arguments.write:
         fill(arguments.write, {"questions": "\n".join(rows)})
+
+
+def measured(collection: Collection, asked: list[Question], *, literal: bool) -> list[str]:
+    """Return the cells of a row."""
+    found = [collection.search("text", question.text, _LOOKED_AT, literal=literal) for question in asked]
+    hits = [[item.id in question.right for item in result] for question, result in zip(asked, found, strict=True)]
+    right = [float(np.mean(each[:_SHOWN])) if each else 0.0 for each in hits]
+    ranks = [1 / (each.index(True) + 1) if True in each else 0.0 for each in hits]
+    best = np.array([result[0].probability or 0.0 if len(result) else 0.0 for result in found])
+    possible = any(question.right for question in asked)
+    cells = [f"{np.mean(values):.3f}" if possible else "–" for values in (right, ranks)]
+    nothing = np.mean([len(result) == 0 for result in found])
+    return [*cells, f"{np.median(best):.3f}", f"{np.mean(best > 0.9):.2f}", f"{nothing:.2f}"]
 
 
 if __name__ == "__main__":

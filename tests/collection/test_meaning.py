@@ -48,13 +48,14 @@ def embed(texts: list[str]) -> Singles:
 def test_a_rare_word_is_replaced_by_the_nearest_common_word_or_label(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = frozenset(["sneaker", "trainer", "dog", "shoe", "shoes", "xyzzy"])
-    monkeypatch.setattr(meaning, "dictionary", lambda: asked)
+    monkeypatch.setattr(meaning, "dictionary", lambda: frozenset(["sneaker", "dog", "shoes", "xyzzy"]))
     texts = ["red shoes"] * 3 + ["a sneaker"]
     expected = {"sneaker": "shoes", "trainer": "shoes"}
-    assert similar_words(texts, ["Fashion"], WordNet(folder), embed) == expected
+    found = similar_words(texts, ["Fashion"], WordNet(folder), embed)
+    assert found.items() >= expected.items()
+    assert not found.keys() & {"dog", "shoe", "shoes", "xyzzy"}
     labelled = similar_words(["sneaker"], ["Casual Shoes"], WordNet(folder), embed)
-    assert labelled == dict.fromkeys(expected, "casual shoes")
+    assert labelled.items() >= dict.fromkeys(expected, "casual shoes").items()
     assert similar_words(["a text"], [], WordNet(folder), embed) == {}
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from dlfh import Collection
+from dlfh import DLFH, Collection, Encoder
 from dlfh._parallel import cancellable
 from dlfh.collection import SearchOptions
 from dlfh.collection.query import Query
+from dlfh.datasets import Items
 from dlfh.errors import DataWarning, InputError
+from dlfh.features import BagOfWords
 from tests.service.conftest import stripes_folder
 
 __all__ = ["stripes_folder"]
@@ -95,3 +98,41 @@ def test_a_literal_text_is_searched_for_as_it_is(stripes_folder: Any) -> None:
         assert collection.search("text", "levl").understanding.corrected == {"levl": "level"}
         with pytest.warns(DataWarning, match="None of these words"):
             assert not collection.search("text", "levl", literal=True).ids
+
+
+@pytest.fixture(scope="module")
+def pets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]:
+    """A calibrated collection of 120 items."""
+    names = [("car", "Auto"), ("dog", "Hund"), ("cat", "Katze")] * 40
+    texts = {
+        "english": [f"{n} {name} x{n}" for n, (name, _) in enumerate(names)],
+        "german": [each for _, each in names],
+    }
+    items = Items.of(texts, labels=[["car"], ["pet"], ["pet"]] * 40)
+    encoder = Encoder({"english": BagOfWords(), "german": BagOfWords()}, DLFH(n_bits=16, random_state=0))
+    with Collection.build(tmp_path_factory.mktemp("pets"), items, encoder, hold_out=30).collection as collection:
+        yield collection
+
+
+def test_what_is_left_out_is_counted(pets: Collection) -> None:
+    found = pets.search("english", "pet", 100)
+    least = (found[0].probability or 0.0) - 1e-6
+    fewer = pets.search("english", "pet", 100, min_probability=least)
+    assert 0 < len(fewer) < 100
+    assert fewer.ids == [item.id for item in found if (item.probability or 0.0) >= least]
+    assert fewer.notes[-1] == f"{100 - len(fewer)} of the first 100 results are less probable than {least:.0%}"
+
+
+def test_nothing_found_says_what_the_collection_is_about(pets: Collection) -> None:
+    with pytest.warns(DataWarning, match="None of these words"):
+        nothing = pets.search("english", "zzqqxx")
+    assert not nothing.ids
+    assert nothing.notes[-1] == "This collection is about pet, car"
+    with pytest.warns(DataWarning, match="only excludes"):
+        assert not pets.search("english", "not dog").ids
+
+
+def test_a_corrected_word_lowers_the_probability(pets: Collection) -> None:
+    typed, literal = pets.search("english", "pett"), pets.search("english", "pet")
+    assert typed.ids == literal.ids
+    assert (typed[0].probability or 0.0) == pytest.approx(0.99 * (literal[0].probability or 0.0))

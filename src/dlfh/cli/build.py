@@ -294,8 +294,11 @@ def quality_sentences(encoder: Encoder, evaluation: EvaluationReport) -> Iterato
         )
         yield f"Expected mean average precision (MAP) for new, unlabelled items: {directions}."
         if evaluation.calibration:
-            error = max(report.first_ten for report in evaluation.calibration)
-            yield f"Calibration error of the probabilities of the first ten results: at most {error:.2f}."
+            worst = max(evaluation.calibration, key=lambda report: report.first_ten)
+            yield (
+                f"Calibration error of the probabilities of the first ten results: at most {worst.first_ten:.2f} "
+                f"({worst.query}, items with {worst.codes} codes)."
+            )
     else:
         yield "Search quality was not measured: too few labelled items to hold any out (see --hold-out)."
     bit_trials = [trial for trial in encoder.trials_ if trial.setting == "bits"]

@@ -1,9 +1,9 @@
 """Settings for raw items, chosen on held-out items: featurisers, and for `dlfh tune` a method and its parameters.
 
 A sample of the items is split into training and held-out items. For each candidate, the method is fitted to the
-training items, and the held-out items search each other, as new items would. Texts search whole, and by one of their
-words, as people do. The best features differ between data sets: colours distinguish clothes but hardly icons; parts of
-words help short queries and add noise to long ones.
+training items, and the held-out items search each other, as new items would. Texts search whole, by one of their words,
+by half of them, and with a typing error, as people do. The best features differ between data sets: colours distinguish
+clothes but hardly icons; parts of words help short queries and add noise to long ones.
 
 `Encoder` chooses features on one sample of the items. `tune_items` uses several samples, tries every kind of features,
 and evaluates each candidate as it would be built, with the hash functions that it chooses.
@@ -201,9 +201,9 @@ class TrialSample:
         unfitted = _changed(model) if as_configured else _with_fixed_functions(model, matrices)
         fitted = unfitted.fit(matrices, self.labels[train])
         database = {name: fitted.project(name, each.take(held_out)) for name, each in vectors.items()}
-        words = {name: each.words for name, each in vectors.items() if each.words is not None}
         asked = np.searchsorted(self.held_out, held_out)
-        queries = [*database.items(), *((name, fitted.project(name, each[asked])) for name, each in words.items())]
+        queries = [*database.items()]
+        queries += [(name, fitted.project(name, some[asked])) for name, each in vectors.items() for some in each.asked]
         scores = np.mean([*_directions(queries, database, self.labels[held_out])], axis=0)
         return scores, int(readable.sum())
 
@@ -217,17 +217,18 @@ class TrialSample:
             rows = np.concatenate([self.train[parts[0].rows], self.held_out[parts[1].rows]])
             stack = sp.vstack if sp.issparse(parts[0].features) else np.vstack
             matrix = stack([part.features for part in parts])
-            words = fitted.transform(_one_word_each(held_out, self.seed)) if fitted.takes == "texts" else None
-            self.vectors[key] = _Vectors(sp.csr_array(matrix) if sp.issparse(matrix) else matrix, rows, words)
+            asked = [*_as_people_ask(held_out, self.seed)] if fitted.takes == "texts" else []
+            known = [fitted.transform(texts) for texts in asked]
+            self.vectors[key] = _Vectors(sp.csr_array(matrix) if sp.issparse(matrix) else matrix, rows, known)
         return self.vectors[key]
 
 
 class _Vectors(NamedTuple):
-    """Vectors of the readable items, the rows of these, and the vectors of one word of each held-out text."""
+    """Vectors of the readable items, the rows of these, and vectors of each held-out text as people ask for it."""
 
     matrix: Features
     rows: Integers
-    words: Features | None
+    asked: list[Features]
 
     def take(self, items: Integers) -> Features:
         return self.matrix[np.searchsorted(self.rows, items)]
@@ -237,9 +238,16 @@ def _take(values: Any, rows: Integers) -> Any:
     return [values[row] for row in rows] if isinstance(values, (list, tuple)) else values[rows]
 
 
-def _one_word_each(texts: Sequence[str], seed: int) -> list[str]:
+def _as_people_ask(texts: Sequence[str], seed: int) -> Iterator[list[str]]:
+    """Yield one word of each text; half of its words; and its words, of which the longest has two letters swapped."""
     rng = np.random.default_rng(seed)
-    return [str(rng.choice(text.split() or [text])) for text in texts]
+    words = [text.split() or [text] for text in texts]
+    yield [str(rng.choice(each)) for each in words]
+    yield [" ".join(rng.permutation(each)[: max(1, len(each) // 2)]) for each in words]
+    longest = [max(each, key=len) for each in words]
+    places = [int(rng.integers(max(1, len(word) - 1))) for word in longest]
+    swapped = [word[:k] + word[k : k + 2][::-1] + word[k + 2 :] for word, k in zip(longest, places, strict=True)]
+    yield [" ".join(each).replace(old, new) for each, old, new in zip(words, longest, swapped, strict=True)]
 
 
 def _changed(estimator: E, **changes: Any) -> E:

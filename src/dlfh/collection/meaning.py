@@ -28,8 +28,9 @@ from dlfh.features.text import ENGLISH_STOP_WORDS
 
 #: A word of this many texts is searched for as it is, and may replace others.
 _MIN_TEXTS = 3
-#: Weight of glosses, and the least sum of similarities: it rejected 90 % of off-topic words (docs/answers.md).
-_GLOSS_WEIGHT, _MIN_SIMILARITY = 1.5, 1.3
+#: Weight of glosses. The least sum of similarities grows with the logarithm of the number of words to choose from, the
+#: best of which is similar by chance; it rejected 90 % of off-topic words (docs/answers.md).
+_GLOSS_WEIGHT, _MIN_SIMILARITY, _PER_WORD = 1.5, 0.89, 0.059
 #: Lin similarities below the first are 0; so are those by way of senses with less information than the second.
 _MIN_LIN, _MIN_INFORMATION = 0.35, 0.15
 #: Senses are in the order of their frequency: the n-th has a weight of 1 / (1 + n * decay). Related senses weigh less.
@@ -45,20 +46,28 @@ Embed = Callable[[Sequence[str]], Singles]
 
 def similar_words(texts: Iterable[str], labels: Iterable[str], wordnet: WordNet, embed: Embed) -> dict[str, str]:
     """Return dictionary words that are rare in the texts, and the word or label of most similar meaning."""
+    return {word: target for word, target, excess in scored_words(texts, labels, wordnet, embed) if excess >= 0}
+
+
+def scored_words(
+    texts: Iterable[str], labels: Iterable[str], wordnet: WordNet, embed: Embed
+) -> Iterator[tuple[str, str, float]]:
+    """Yield words that are rare in the texts, the most similar word or label, and by how much it is similar enough."""
     n_texts = Counter(word for text in texts for word in {*tokens(text)})
     common = [word for word, n in n_texts.items() if n >= _MIN_TEXTS and len(word) > 2 and word.isalpha()]
     targets = {word: word for word in common if word not in ENGLISH_STOP_WORDS}
     for name in sorted({*labels}):
-        words = [word for word in tokens(name) if word.isalpha() and word not in ENGLISH_STOP_WORDS]
-        targets |= {word: name.lower() for word in words if len(words) == 1 or word not in targets}
+        named = [word for word in tokens(name) if word.isalpha() and word not in ENGLISH_STOP_WORDS]
+        targets |= {word: name.lower() for word in named if len(named) == 1 or word not in targets}
     taken = {singular(word) for word in targets}
-    asked = sorted(word for word in dictionary() if singular(word) not in taken and wordnet.senses(word))
+    words = dictionary().union(filter(str.isalpha, wordnet.words))  # the dictionary lacks American spellings
+    asked = sorted(word for word in words if singular(word) not in taken and wordnet.senses(word))
     known = sorted(word for word in targets if wordnet.senses(word))
-    if not known:
-        return {}
+    least = _MIN_SIMILARITY + _PER_WORD * math.log(max(len(known), 1))
     synsets = _Targets(wordnet, known)
+    if not known:
+        return
     glosses, ends = _embedded([wordnet.glosses(word) for word in known], embed)
-    found = {}
     for start in range(0, len(asked), _BLOCK):
         block = asked[start : start + _BLOCK]
         vectors, rows = _embedded([wordnet.glosses(word) for word in block], embed)
@@ -66,9 +75,7 @@ def similar_words(texts: Iterable[str], labels: Iterable[str], wordnet: WordNet,
         cosines = np.maximum.reduceat(np.maximum.reduceat(vectors @ glosses.T, ends, axis=1) * weights[:, None], rows)
         scores = np.stack([synsets.similarities(word) for word in block]) + _GLOSS_WEIGHT * cosines
         for row, column in enumerate(scores.argmax(axis=1).tolist()):
-            if scores[row, column] >= _MIN_SIMILARITY:
-                found[block[row]] = targets[known[column]]
-    return found
+            yield block[row], targets[known[column]], float(scores[row, column]) - least
 
 
 def lines(similar: Mapping[str, str]) -> list[str]:
@@ -92,7 +99,7 @@ class WordNet:
     """WordNet, from a folder with its database files: ``data.noun``, ``index.noun``, ``data.verb``, ..."""
 
     def __init__(self, folder: Path) -> None:
-        self._lemmas: dict[str, list[str]] = {}
+        self.lemmas: dict[str, list[str]] = {}
         self._glosses: dict[str, str] = {}
         self._hypernyms: dict[str, list[str]] = {}
         self.related: dict[str, list[str]] = {}  # similar adjectives, and derived words
@@ -102,21 +109,26 @@ class WordNet:
                 for line in _entries(folder / f"data.{part}"):
                     self._read_synset(line)
                 for line in _entries(folder / f"index.{part}"):
-                    lemma, kind, n, *_ = line.split()
-                    places = line.split()[-int(n) :]
+                    lemma, kind, n, *rest = line.split()
+                    places = rest[-int(n) :]
                     self._senses.setdefault(lemma, []).extend((kind + place, k) for k, place in enumerate(places))
         except (OSError, ValueError, IndexError) as error:
             raise InputError(f"{folder} cannot be read as a folder of WordNet's database files: {error}") from None
         self.ancestors = functools.cache(self._ancestors)
-        hyponyms = Counter(above for synset in self._lemmas for above in self.ancestors(synset))
-        total = math.log(max(Counter(synset[0] for synset in self._lemmas).values(), default=1) + 1)
+        hyponyms = Counter(above for synset in self.lemmas for above in self.ancestors(synset))
+        total = math.log(max(Counter(synset[0] for synset in self.lemmas).values(), default=1) + 1)
         self.information = {synset: 1 - math.log(n) / total for synset, n in hyponyms.items()}
+
+    @property
+    def words(self) -> Iterable[str]:
+        """All words and phrases, in lower case, with underscores for spaces."""
+        return self._senses.keys()
 
     def _read_synset(self, line: str) -> None:
         head, _, gloss = line.partition("|")
         place, _, kind, n, *rest = head.split()
         synset, n_lemmas = kind.replace("s", "a") + place, int(n, 16)
-        self._lemmas[synset] = [lemma.partition("(")[0].lower() for lemma in rest[: 2 * n_lemmas : 2]]
+        self.lemmas[synset] = [lemma.partition("(")[0].lower() for lemma in rest[: 2 * n_lemmas : 2]]
         self._glosses[synset] = gloss.partition(";")[0].strip()
         pointers = rest[2 * n_lemmas + 1 :]
         n_pointers = int(rest[2 * n_lemmas])
@@ -147,7 +159,7 @@ class WordNet:
     def glosses(self, word: str) -> list[str]:
         """Return the first senses of a word: their lemmas and definitions."""
         return [
-            f"{word}: {', '.join(self._lemmas[synset]).replace('_', ' ')}; {self._glosses[synset]}"
+            f"{word}: {', '.join(self.lemmas[synset]).replace('_', ' ')}; {self._glosses[synset]}"
             for synset, _ in self.senses(word)[:_N_GLOSSES]
         ]
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +20,7 @@ from dlfh.codes import n_bytes, pack, unpack
 from dlfh.collection.calibration.model import LABEL_RANKINGS, Calibration, probability, query_values
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_codes import LABELS, hashed_codes, without_contents
-from dlfh.collection.query import Query, ResultItem, SearchOptions, SearchResult
+from dlfh.collection.query import Query, ResultItem, SearchOptions, SearchResult, labels_of
 from dlfh.collection.ranking import EncodedQuery, Ranked, Ranker, SearchSpace, fetch_shortlist, in_memory
 from dlfh.collection.understanding import (
     SIMILAR_FILE,
@@ -69,8 +72,9 @@ class Searcher:
             encoded = self._encoded(query, filled)
             here = space or fetch_shortlist(self.index, self.words, encoded, filled)
             ranker = rankers.get(encoded.modality or "")
-            if ranker is None:
-                ranker = Ranker(here.items, self.encoder, encoded.modality, filled, here.matches)
+            if ranker is None:  # the least probability is one of those that are shown
+                scope = filled if filled.min_probability is None else replace(filled, min_probability=None)
+                ranker = Ranker(here.items, self.encoder, encoded.modality, scope, here.matches)
             if space is not None and encoded.modality is not None:
                 rankers[encoded.modality] = ranker
             results.append(self._answer(given, encoded, filled, ranker, here))
@@ -288,7 +292,11 @@ class Searcher:
         else:
             queries = [Query("text", text, modality, literal=True) for text in texts]
         self.encode(queries)
-        log_odds = [ranker.log_odds(self._encoded(query, options)) for query in queries]
+        encoded = [self._encoded(query, options) for query in queries]
+        log_odds = [
+            self._shown(ranker.log_odds(each), query, each, options)
+            for query, each in zip(queries, encoded, strict=True)
+        ]
         learned = np.logical_or.reduce([self.index.states(name)[1] for name in modalities])
         return np.stack(log_odds), learned
 
@@ -310,13 +318,15 @@ class Searcher:
         if query.also is None:
             ranked = ranker.rank(encoded, candidates)
         else:
-            ranked = self._rank_both(ranker.log_odds(encoded), query.also, options, candidates, space)
+            alone = self._shown(ranker.log_odds(encoded), query, encoded, options)
+            ranked = self._rank_both(alone, query.also, options, candidates, space)
         searched = tuple(options.modalities or ())
         is_calibrated = self.calibration.is_fitted_for(options.ranking or "", encoded.modality or "")
         confidence = 1.0 if text.understanding is None else text.understanding.confidence
         probabilities: Sequence[float | None] = [None] * len(ranked.positions)
         if is_calibrated:
-            probabilities = (confidence * probability(ranked.log_odds)).tolist()
+            shown = ranked.log_odds if query.also else self._shown(ranked.log_odds, query, encoded, options)
+            probabilities = (confidence * probability(shown)).tolist()
         found = []
         items = list(space.items.items(ranked.positions.tolist()))
         names = [next((name for name in searched if name in item.codes), next(iter(item.codes))) for item in items]
@@ -327,7 +337,7 @@ class Searcher:
         distances = _weighted_distances(encoded.values, codes).tolist()
         for row, (item, name) in enumerate(zip(items, names, strict=True)):
             if (probabilities[row] or 0.0) < (options.min_probability or 0.0):
-                break  # after the words were replaced, no further item is probable enough
+                break
             is_learned = item.states[name] == "learned" and not options.hashed_only
             measured = int(ranked.n_equal[row]), hamming[row], distances[row], is_learned
             metadata = without_contents(item.metadata) or {}
@@ -335,7 +345,25 @@ class Searcher:
             found.append(ResultItem(row + 1, item.id, metadata, probabilities[row], *measured, code))
         warning = "; ".join([*unknown, *space.warnings]) or None
         about = encoded.modality, searched, options.match or "codes", warning, text.understanding
-        return SearchResult(found, encoded.code.tobytes().hex(), *about, tuple(self._notes(text, found)))
+        notes = [*self._notes(text, found)]
+        if len(found) < len(ranked.positions):
+            n_less, least = len(ranked.positions) - len(found), f"{options.min_probability:.0%}"
+            notes.append(f"{n_less} of the first {len(ranked.positions)} results are less probable than {least}")
+        if unknown and self._topics:
+            notes.append(f"This collection is about {', '.join(self._topics)}")
+        return SearchResult(found, encoded.code.tobytes().hex(), *about, tuple(notes))
+
+    @cached_property
+    def _topics(self) -> list[str]:
+        """The most frequent labels, of at most a thousand items."""
+        some = itertools.islice(self.index.items(), 1000)
+        counts = Counter(label for item in some for label in labels_of(item.metadata or {}))
+        return [label for label, _ in counts.most_common(8)]
+
+    def _shown(self, log_odds: Floats, query: Query, encoded: EncodedQuery, options: SearchOptions) -> Floats:
+        """Return the log-odds of the probabilities that are shown."""
+        about = options.ranking or "", encoded.modality or "", encoded.text, query.named.words
+        return self.calibration.shown_log_odds(log_odds, *about)
 
     def _rank_both(
         self, log_odds: Floats, text: Query, options: SearchOptions, candidates: Mask | None, space: SearchSpace
@@ -347,7 +375,7 @@ class Searcher:
         others = np.full(len(log_odds), 700.0)  # certain: a text that only excludes
         if tokens(encoded.text or ""):
             others = Ranker(space.items, self.encoder, encoded.modality, filled, space.matches).log_odds(encoded)
-        product = probability(log_odds) * probability(others)
+        product = probability(log_odds) * probability(self._shown(others, text, encoded, filled))
         eligible = (product > 0) & (product >= (options.min_probability or 0.0))
         positions = np.flatnonzero(eligible if candidates is None else candidates & eligible)
         values = product[positions]

@@ -36,26 +36,8 @@ _NOT |= {f"{word} but" for word in ("anything", "everything", "all", "any")}
 _NOT_WITH_AND = frozenset(("without", "except", "except for", "excluding", "other than", "apart from", "minus"))
 _NEGATIONS = _NOT | _NOT_WITH_AND
 #: Words that may stand between a negation and what it excludes, and those after which "not" excludes nothing.
-_FILLERS = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "any",
-        "some",
-        "have",
-        "has",
-        "having",
-        "wearing",
-        "with",
-        "contain",
-        "contains",
-        "containing",
-        "showing",
-        "holding",
-    ]
-)
-_FILLERS |= {"carrying", "pointing", "facing", "looking", "made", "of", "in"}
+_FILLERS = frozenset(("a", "an", "the", "any", "some", "have", "has", "having", "with", "in", "of", "made"))
+_FILLERS |= {"contain", "contains", "containing", "showing", "wearing", "holding", "carrying", "pointing", "facing"}
 _NO_NEGATION = frozenset(("only", "just", "too", "very", "so", "quite"))
 #: Neither corrected nor reported as unknown.
 _NEUTRAL = ENGLISH_STOP_WORDS | {"and", "or", "with"}

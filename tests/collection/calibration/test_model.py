@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlfh.collection.calibration.model import Calibration, Fit, Pattern, patterns, word_evidence
+from dlfh.collection.calibration.model import Calibration, Fit, Pattern, patterns, question_kind, word_evidence
 
 
 def whole() -> Calibration:
@@ -20,7 +20,8 @@ def whole() -> Calibration:
     }
     fits["all", "text", Pattern("learned", ("image",), True)] = Fit((1.0, 0.0, 2.0, 1.0), 0.5)
     words = {"text": {"watch": "Watches"}}
-    return Calibration(fits, {"text": ("image",)}, {"text": True}, {"text": "all"}, words)
+    shown = {("text", "one word"): Fit((0.5,), -1.0), ("image", ""): Fit((2.0,), 0.0)}
+    return Calibration(fits, {"text": ("image",)}, {"text": True}, {"text": "all"}, words, shown, {"text": 8.0})
 
 
 def test_a_calibration_survives_a_file() -> None:
@@ -65,6 +66,36 @@ def test_damaged_coefficients_are_refused(change: dict[str, Any]) -> None:
 def test_damaged_search_defaults_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="its calibration"):
         Calibration.from_plain(whole().to_plain() | change, ["image", "text"])
+
+
+@pytest.mark.parametrize("change", [{"query": "sound"}, {"weights": [1.0, 1.0]}, {"bias": float("nan")}])
+def test_damaged_coefficients_of_shown_results_are_refused(change: dict[str, Any]) -> None:
+    plain = whole().to_plain()
+    plain["shown"][0] |= change
+    with pytest.raises(ValueError, match="calibration of shown results"):
+        Calibration.from_plain(plain, ["image", "text"])
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (None, ""),
+        ("red shoes", "names of labels"),
+        ("nike", "one word"),
+        ("nike red", "part of a text"),
+        ("a b c d e f", "whole text"),
+    ],
+)
+def test_texts_are_of_four_kinds(text: str | None, kind: str) -> None:
+    assert question_kind(text, frozenset(["red", "shoes"]), 8.0) == kind
+
+
+def test_shown_log_odds_keep_the_order_and_are_those_of_the_default_ranking() -> None:
+    values = np.array([-np.inf, -2.0, 0.0, 3.0])
+    shown = whole().shown_log_odds(values, "all", "text", "nike", frozenset())
+    assert shown.tolist() == [-np.inf, -2.0, -1.0, 0.5]
+    assert whole().shown_log_odds(values, "hamming", "text", "nike", frozenset()) is values
+    assert whole().shown_log_odds(values, "all", "text", "nike red", frozenset()) is values
 
 
 def test_patterns_without_a_fit_are_derived_from_single_modalities() -> None:

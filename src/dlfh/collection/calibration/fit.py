@@ -12,17 +12,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.random import Generator
 
-from dlfh._arrays import Codes, Floats, Integers, Mask, Singles
+from dlfh._arrays import Array, Codes, Floats, Integers, Mask, Singles
 from dlfh._probabilities.scores import Match
 from dlfh._validation import Features, check_random_state
 from dlfh.codes import unpack
 from dlfh.collection.calibration.model import (
     LABEL_RANKINGS,
+    N_READ,
+    QUESTIONS,
     RANKINGS,
     Calibration,
     CalibrationReport,
@@ -31,13 +34,16 @@ from dlfh.collection.calibration.model import (
     label_evidence,
     patterns,
     query_values,
+    question_kind,
     relevance,
+    rescaled,
     word_evidence,
 )
 from dlfh.collection.calibration.pairs import (
     MIN_WORD_WEIGHT,
     Pairs,
     PairsByKind,
+    fit_logistic,
     fit_patterns,
     mean_average_precision,
     reciprocal_rank,
@@ -59,8 +65,6 @@ WordEvidence = dict[tuple[str, ...], Floats]
 
 #: Sample sizes: a few weights need no more; and the fewest held-out items to calibrate by.
 _MAX_QUERIES, _MAX_ITEMS, _MAX_PAIRS, _MIN_QUERIES = 400, 2000, 20_000, 10
-#: Of each query, this many of its best items are among the pairs: people read the probabilities of these.
-_N_BEST = 10
 #: Maximum number of queries that name one label, two labels that some item has, and two that no item has; and the
 #: fewest training items of each label.
 _MAX_LABEL_QUERIES, _MIN_LABELLED = 60, 3
@@ -101,10 +105,17 @@ class _Queries:
     item: Integers  # the held-out item that a query is a value of, or half of one; -1 if it names labels
     is_half: Mask  # half of a text
     is_word: Mask  # one word, which relevant items have, and no label
+    n_words: float = 0.0  # the median number of words of a text
 
     @property
     def match(self) -> Match:
         return "all" if self.texts else "any"
+
+    @cached_property
+    def kinds(self) -> Array:
+        """The `question_kind` of each query."""
+        named = zip(self.texts, self.explained, strict=True)
+        return np.array([question_kind(*each, self.n_words) for each in named] if self.texts else [""] * len(self.item))
 
 
 def calibrate(
@@ -172,6 +183,13 @@ def _calibrate_queries(
     for ranking, of_kinds in pairs.items():
         fits = fit_patterns(of_kinds, places, every, min_word_weight)
         calibration.fits.update({(ranking, name, pattern): fit for pattern, fit in fits.items()})
+    kind = "learned" if "learned" in samples else "hashed"
+    pattern = Pattern(kind, modalities, with_words)
+    every_query = np.arange(len(asked.item))
+    shown = _fit_shown(pairs[chosen][kind], pattern, calibration.fits[chosen, name, pattern], asked, every_query)
+    calibration.shown.update({(name, each): fit for each, fit in shown.items()})
+    if asked.texts:
+        calibration.n_words[name] = asked.n_words
     return _cross_validate(pairs[chosen], modalities, with_words, min_word_weight, asked, rng)
 
 
@@ -271,7 +289,8 @@ def _queries(
     is_half, is_word = (np.repeat(each, [n, n, len(named), len(words)]) for each in np.eye(4, dtype=bool)[[1, 3]])
     labels = [*held_out.labels, *held_out.labels, *named, *([] for _ in words)]
     projections = encoder.project_vectors(name, matrix)
-    return _Queries(name, labels, projections, probabilities, texts, explained, item, is_half, is_word)
+    typical = float(np.median([len(tokens(text)) for text in whole]))
+    return _Queries(name, labels, projections, probabilities, texts, explained, item, is_half, is_word, typical)
 
 
 def _other_words(encoder: Encoder, name: str, texts: Sequence[str], rng: Generator) -> list[str]:
@@ -404,7 +423,7 @@ def _places(pairs: Pairs, rng: Generator) -> Integers:
     if pairs.words:
         evidence = evidence + pairs.words[max(pairs.words, key=len)]
     evidence = np.where(pairs.counted, evidence, -np.inf)
-    n = min(_N_BEST, evidence.shape[1])
+    n = min(N_READ, evidence.shape[1])
     best = np.argpartition(-evidence, n - 1, axis=1)[:, :n] + np.arange(len(evidence))[:, None] * evidence.shape[1]
     others = rng.permutation(np.flatnonzero(pairs.counted))[:_MAX_PAIRS]
     drawn = np.zeros(pairs.counted.size, bool)
@@ -412,25 +431,56 @@ def _places(pairs: Pairs, rng: Generator) -> Integers:
     return np.flatnonzero(drawn & pairs.counted.ravel())
 
 
+def _fit_shown(pairs: Pairs, pattern: Pattern, fit: Fit, queries: _Queries, rows: Integers) -> dict[str, Fit]:
+    """Return the weight and bias of the log-odds of the first results, by kind; ``rows`` are the queries of the pairs.
+
+    Half of a text asks for the labels of the whole one, and for its item, like people who do not describe it in full.
+    """
+    counted = pairs.counted if pattern.codes == "hashed" else pairs.counted | queries.is_half[rows][:, None]
+    log_odds = np.where(counted, pairs.log_odds(pattern, fit), -np.inf)
+    n = min(N_READ, log_odds.shape[1])
+    best = np.argpartition(-log_odds, n - 1, axis=1)[:, :n]
+    values, relevant = (np.take_along_axis(each, best, axis=1) for each in (log_odds, pairs.relevant))
+    kinds, found = queries.kinds[rows], dict[str, Fit]()
+    for kind in dict.fromkeys(kinds.tolist()):
+        is_kind = kinds == kind
+        if kind == QUESTIONS[1]:
+            is_kind &= queries.is_word[rows]
+        elif kind == QUESTIONS[3]:
+            is_kind &= ~queries.is_half[rows]
+        of_kind = np.isfinite(values) & is_kind[:, None]
+        evidence, is_relevant = values[of_kind], relevant[of_kind]
+        if kind == QUESTIONS[2] and pattern.words and pairs.known_item is not None:
+            known = pairs.known_item.log_odds(pattern, fit).ravel()
+            evidence, is_relevant = np.append(evidence, known), np.append(is_relevant, np.ones(len(known), bool))
+        if is_kind.sum() >= _MIN_QUERIES and 0 < is_relevant.sum() < len(is_relevant):
+            found[kind] = fit_logistic([evidence], is_relevant)
+    return found
+
+
 def _cross_validate(
     pairs: PairsByKind, modalities: tuple[str, ...], words: bool, min_weight: float, queries: _Queries, rng: Generator
 ) -> list[CalibrationReport]:
-    """Report on the default search by 2-fold cross-validation over held-out items; both folds name all labels."""
-    reports = []
-    n_items = int(queries.item.max()) + 1
-    for kind, all_pairs in pairs.items():
-        pattern = Pattern(kind, modalities, words)
-        order = rng.permutation(n_items)
-        halves = order[: n_items // 2], order[n_items // 2 :]
-        log_odds, relevant = [], []
-        for test, train in (halves, halves[::-1]):
-            seen = all_pairs.take(np.flatnonzero(~np.isin(queries.item, test)), train if kind == "hashed" else None)
+    """Report on the default search, by kind of question, by 2-fold cross-validation over held-out items and queries."""
+    fold_of_item = rng.permutation(int(queries.item.max()) + 1) % 2
+    fold = np.where(queries.item >= 0, fold_of_item[queries.item], rng.integers(0, 2, len(queries.item)))
+    results: dict[tuple[str, str], tuple[list[Floats], list[Mask]]] = {}
+    for test in (0, 1):
+        rows, items = np.flatnonzero(fold != test), np.flatnonzero(fold_of_item != test)
+        shown: dict[str, Fit] = {}
+        for codes, all_pairs in sorted(pairs.items(), reverse=True):  # learned codes first: they decide what is shown
+            pattern = Pattern(codes, modalities, words)
+            seen = all_pairs.take(rows, items if codes == "hashed" else None)
             if all_pairs.known_item is not None:
-                seen = replace(seen, known_item=all_pairs.known_item.take(train))
+                seen = replace(seen, known_item=all_pairs.known_item.take(items))
             fit = seen.fit(pattern, _places(seen, rng), min_weight)
-            asked = np.flatnonzero(np.isin(queries.item, test) & ~queries.is_half)
-            unseen = all_pairs.take(asked, test if kind == "hashed" else None)
-            log_odds += [*np.where(unseen.counted, unseen.log_odds(pattern, fit), -np.inf)]
-            relevant += [*unseen.relevant]
-        reports.append(CalibrationReport.from_results(queries.modality, kind, log_odds, relevant))
-    return reports
+            shown = shown or _fit_shown(seen, pattern, fit, queries, rows)
+            asked = np.flatnonzero((fold == test) & ~queries.is_half)
+            unseen = all_pairs.take(asked, np.flatnonzero(fold_of_item == test) if codes == "hashed" else None)
+            for row, log_odds in enumerate(np.where(unseen.counted, unseen.log_odds(pattern, fit), -np.inf)):
+                kind = str(queries.kinds[asked[row]])
+                name = f"{queries.modality}: {kind}" if kind else queries.modality
+                values, relevant = results.setdefault((name, codes), ([], []))
+                values.append(rescaled(log_odds, shown[kind]) if kind in shown else log_odds)
+                relevant.append(unseen.relevant[row])
+    return [CalibrationReport.from_results(*key, *each) for key, each in sorted(results.items())]

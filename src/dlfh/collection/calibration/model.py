@@ -21,6 +21,7 @@ from dlfh._arrays import Array, Floats, Mask, Singles
 from dlfh._labels import LabelSets
 from dlfh._probabilities.model import LabelModel
 from dlfh._probabilities.scores import Match, probability_of
+from dlfh.collection.words import tokens
 
 #: Rankings by label probabilities: by the probability of every label of the query, or of any.
 LABEL_RANKINGS: tuple[Match, ...] = ("all", "any")
@@ -36,7 +37,11 @@ _DEFAULT_CODE_WEIGHT, _DEFAULT_WORD_WEIGHT, _DEFAULT_BIAS = 8.0, 4.0, -4.0
 #: Range of probabilities of labels: queries are not understood better than this.
 _SMALLEST = 0.01
 #: Number of items of a result that people read.
-_N_READ = 10
+N_READ = 10
+#: Kinds of texts, which ask for different things: names of labels alone, one other word, part of a text, a whole one.
+QUESTIONS = ("names of labels", "one word", "part of a text", "whole text")
+#: Texts with less than this share of the words of a typical text are part of one.
+_MIN_WHOLE = 0.75
 
 
 class Pattern(NamedTuple):
@@ -70,6 +75,23 @@ class Fit(NamedTuple):
         return sum(
             (weight * values for weight, values in zip(self.weights, features, strict=True)), np.array(self.bias)
         )
+
+
+def question_kind(text: str | None, named: frozenset[str], typical: float) -> str:
+    """Return the kind of a text, given the words by which it names labels and the typical number of words of texts.
+
+    It is empty for other queries.
+    """
+    words = [] if text is None else tokens(text)
+    if text is None or named.issuperset(words):
+        return "" if text is None else QUESTIONS[0]
+    return QUESTIONS[1 if len(words) == 1 else 2 if len(words) < _MIN_WHOLE * typical else 3]
+
+
+def rescaled(log_odds: Floats, fit: Fit) -> Floats:
+    """Return log-odds times a weight, plus a bias; minus infinity stays."""
+    known = np.isfinite(log_odds)
+    return np.where(known, fit.log_odds([np.where(known, log_odds, 0.0)]), log_odds)
 
 
 def query_values(projections: Array, ranking: str) -> Array:
@@ -137,6 +159,9 @@ class Calibration:
     """Fitted coefficients, and by query modality the search defaults that were best on held-out items.
 
     label_words: By text modality, words that mean the same as a label, and this label.
+    shown: By query modality and kind of question, a weight and a bias of the log-odds of results that are shown: the
+        best of many items are less probable than they seem. They do not change the order.
+    n_words: By text modality, the median number of words of a text.
     """
 
     fits: dict[tuple[str, str, Pattern], Fit] = field(default_factory=dict)
@@ -144,6 +169,16 @@ class Calibration:
     words: dict[str, bool] = field(default_factory=dict)
     rankings: dict[str, str] = field(default_factory=dict)
     label_words: dict[str, dict[str, str]] = field(default_factory=dict)
+    shown: dict[tuple[str, str], Fit] = field(default_factory=dict)
+    n_words: dict[str, float] = field(default_factory=dict)
+
+    def shown_log_odds(
+        self, log_odds: Floats, ranking: str, query: str, text: str | None, named: frozenset[str]
+    ) -> Floats:
+        """Return the log-odds to show for the results of a query, given its text and the words that name labels."""
+        kind = question_kind(text, named, self.n_words.get(query, 0.0))
+        fit = self.shown.get((query, kind)) if ranking == self.rankings.get(query) else None
+        return log_odds if fit is None else rescaled(log_odds, fit)
 
     def is_fitted_for(self, ranking: str, query: str) -> bool:
         """Return whether results for queries of a modality have probabilities."""
@@ -174,7 +209,9 @@ class Calibration:
         ]
         modalities = {query: list(names) for query, names in self.modalities.items()}
         defaults = {"modalities": modalities, "words": dict(self.words), "rankings": dict(self.rankings)}
-        return {"fits": fits, **defaults, "label_words": {name: {**words} for name, words in self.label_words.items()}}
+        label_words = {name: {**words} for name, words in self.label_words.items()}
+        shown = [{"query": query, "kind": kind, **fit._asdict()} for (query, kind), fit in self.shown.items()]
+        return {"fits": fits, **defaults, "label_words": label_words, "shown": shown, "n_words": dict(self.n_words)}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], modalities: Sequence[str]) -> Calibration:
@@ -204,7 +241,16 @@ class Calibration:
         texts = (text for words in label_words.values() for pair in words.items() for text in pair)
         if not {*label_words} <= {*modalities} or not all(isinstance(text, str) for text in texts):
             raise ValueError("its calibration must store words and the labels that they mean")
-        return cls(fits, searched, dict(plain["words"]), rankings, label_words)
+        shown = {}
+        for entry in plain.get("shown", ()):
+            numbers = [*entry["weights"], entry["bias"]]
+            if entry["query"] not in modalities or len(numbers) != 2 or not all(map(_is_coefficient, numbers)):
+                raise ValueError(
+                    "its calibration of shown results must have a weight and a bias for each kind of query"
+                )
+            shown[entry["query"], str(entry["kind"])] = Fit((max(float(numbers[0]), 0.0),), float(numbers[1]))
+        n_words = {name: float(n) for name, n in plain.get("n_words", {}).items()}
+        return cls(fits, searched, dict(plain["words"]), rankings, label_words, shown, n_words)
 
 
 def _is_coefficient(value: Any) -> bool:
@@ -218,7 +264,7 @@ class CalibrationReport:
     The expected calibration error is the mean absolute difference between the predicted probability and the share of
     relevant pairs, over bins of equal width.
 
-    query: Modality of the queries.
+    query: Modality of the queries, and the kind of texts.
     codes: Kind of the items' codes.
     n_pairs: Number of pairs of a query and an item.
     first_ten: The expected calibration error of the first ten items of each query, which people read.
@@ -245,7 +291,7 @@ class CalibrationReport:
             np.concatenate([np.empty(0), *(values[q][rows] for q, rows in enumerate(ranked))])
             for values in (log_odds, relevant)
         )
-        first = np.concatenate([np.empty(0, bool), *(np.arange(len(rows)) < _N_READ for rows in ranked)])
+        first = np.concatenate([np.empty(0, bool), *(np.arange(len(rows)) < N_READ for rows in ranked)])
         probabilities, mask = probability(predicted), true.astype(bool)
         brier = float(np.mean((probabilities - mask) ** 2)) if len(mask) else 0.0
         share = float(mask.mean()) if len(mask) else 0.0
