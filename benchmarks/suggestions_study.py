@@ -237,6 +237,12 @@ def measure(data: Data, seed: int, settings: dict[str, Any]) -> dict[str, list[f
     return found
 
 
+def averaged(runs: list[list[float]]) -> np.ndarray:
+    """Return the mean precision of the runs that suggest anything, and the mean recall of all."""
+    precision, recall = np.array(runs).T
+    return np.array([precision[recall > 0].mean() if recall.any() else 0.0, recall.mean()])
+
+
 def in_collection(data: Data, seed: int, work: Path) -> dict[str, list[float]]:
     """Return precision and recall of what a collection suggests, for unlabelled items and for missing labels."""
     rng = np.random.default_rng(seed)
@@ -293,7 +299,7 @@ def tables(sets: Iterator[Data], seeds: int, large_seeds: int, cache: Path | Non
         n = seeds if data.labels.shape[0] <= LARGE else large_seeds
         runs = [measured(data, seed, settings, cache) for seed in range(n)]
         if cases[0] in runs[0]:
-            means = {case: np.mean([run[case] for run in runs], axis=0) for case in cases if case in runs[0]}
+            means = {case: averaged([run[case] for run in runs]) for case in cases if case in runs[0]}
             cells = " | ".join(" / ".join(map(shown, means[case])) if case in means else "–" for case in cases)
             found["collections"].append(f"| {data.name} | {n} | {cells} |")
         for source in SOURCES:
