@@ -497,7 +497,7 @@ def tables(cells: dict[tuple[str, str, int], dict[str, Any]], sets: list[Data]) 
     made["first-ten"] = _first_ten(cells, sets)
     processor = sum(cell["seconds"] for cell in cells.values())
     made["setting"] = (
-        f"Means and standard deviations over {len({seed for *_, seed in cells})} splits. All cells together took "
+        f"Means and standard deviations over {len({seed for *_, seed in cells})} runs, which together took "
         f"{processor / 60:.0f} minutes of processor time on a loaded machine: {machine()}, faiss {faiss.__version__}."
     )
     return made
@@ -521,7 +521,9 @@ def _lines(head: list[str], rows: list[list[str]]) -> str:
 
 
 def _table(cells: dict[tuple[str, str, int], Any], data: Data, task: str) -> str:
-    head = [f"{task}", *(f"{said}, {n} bytes" for kind, said in PROTOCOLS.items() for n in SIZES[kind])]
+    is_crossed = len(set(data.tasks[task])) > 1
+    sizes = {protocol: CROSSED if is_crossed else SIZES[protocol] for protocol in PROTOCOLS}
+    head = [task, *(f"{said}, {n} bytes" for kind, said in PROTOCOLS.items() for n in sizes[kind])]
     size = {"raw": data.vectors["image"].shape[1], "ridge": data.labels.shape[1]}
     rows = []
     for key, label in ROWS.items():
@@ -529,13 +531,15 @@ def _table(cells: dict[tuple[str, str, int], Any], data: Data, task: str) -> str
         for protocol in PROTOCOLS:
             measure = 2 if protocol == "itself" else 0
             whole = _runs(cells, data, protocol, f"{task}/{key}", measure)
-            parts = [_text(_runs(cells, data, protocol, f"{task}/{key} {n}", measure)) for n in SIZES[protocol]]
+            parts = [_text(_runs(cells, data, protocol, f"{task}/{key} {n}", measure)) for n in sizes[protocol]]
             row += [_text(whole), *[""] * (len(parts) - 1)] if whole else parts
         if any(each.strip("–") for each in row):
             rows.append([label + (f" ({4 * size[key]:,} bytes)" if key in size else ""), *row])
-    chance = [_text(_runs(cells, data, protocol, f"{task}/chance", 0)) for protocol in ("unseen", "labels")]
-    rows.append(["a random order", chance[0], "", "", chance[1], shown(10 / N_DATABASE), "", ""])
-    return _lines(head, rows)
+    row = ["a random order"]
+    for protocol in PROTOCOLS:
+        chance = [10 / N_DATABASE] if protocol == "itself" else _runs(cells, data, protocol, f"{task}/chance", 0)
+        row += [_text(chance), *[""] * (len(sizes[protocol]) - 1)]
+    return _lines(head, [*rows, row])
 
 
 def _first_ten(cells: dict[tuple[str, str, int], Any], sets: list[Data]) -> str:
