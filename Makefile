@@ -187,6 +187,10 @@ bench: $(READY)  ## Measure speed and memory relative to baselines; writes docs/
 	$(RUN) -m benchmarks.run all --write docs/performance.md
 	$(RUN) -m benchmarks.index all --write docs/performance.md
 
+.PHONY: bench-check
+bench-check: $(READY)  ## Check that nothing is slower, relative to simple baselines, than benchmarks/ratios.json allows
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m benchmarks.check
+
 .PHONY: bench-service
 bench-service: $(READY)  ## Measure the service under load, with a million items; writes docs/service.md
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m benchmarks.service --write docs/service.md

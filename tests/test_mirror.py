@@ -13,6 +13,7 @@ EXCEPTIONS = {
     "test_notebooks.py": "the notebooks among the examples",
     "test_package.py": "the wheel and the source archive",
     "test_mirror.py": "the tests themselves",
+    "test_bench_check.py": "the benchmark that guards the speed",
     "fuzz/test_fuzz.py": "every format that is read",
     "service/test_fuzz.py": "every request that a service takes",
     "service/test_kills.py": "services that are killed",

@@ -39,7 +39,7 @@ def import_on_demand(package: str, modules: Mapping[str, str]) -> tuple[Callable
 def postpone_numpy_submodules() -> None:
     """Import NumPy such that rarely used submodules load on first attribute access.
 
-    This saves 0.09 s of the 0.6 s of processor time that ``dlfh search`` takes (medians of ten runs). Call it before
+    This saves 0.09 s of processor time in ``dlfh search`` (medians of ten runs). Call it before
     NumPy is imported; submodules that are already loaded are left alone.
     """
     for submodule in _UNUSED_IN_SEARCH:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typer
 from PIL import Image
 
 from dlfh import Collection, Index, load
@@ -69,7 +70,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 HEAVY = {
     *("sklearn", "scipy.stats", "scipy.optimize", "scipy.linalg", "scipy.fft", "numba"),
-    *("torch", "matplotlib", "pandas", "pyarrow", "h5py", "PIL"),
+    *("torch", "matplotlib", "pandas", "pyarrow", "h5py", "PIL", "pydantic"),
     # Parts of NumPy that SciPy imports, and modules of this library that a search does not need.
     *("numpy.f2py.crackfortran", "numpy.ma.core", "numpy.polynomial.polynomial", "unittest"),
     *("dlfh.cli.bench", "dlfh.cli.build", "dlfh.cli.update", "dlfh.collection.changing"),
@@ -98,6 +99,32 @@ def test_a_text_search_imports_nothing_heavy(shop: Path, ranking: str, capsys: p
     assert others & {*modules} == set()
     # NumPy alone gives the same result as the compiled kernels, which this process has imported.
     assert json.loads(printed) == run(capsys, *arguments)
+
+
+@pytest.mark.parametrize("kind", [str, int, float, Path, list[str], bool])
+def test_values_are_converted_as_by_pydantic(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    parameter: Any = getattr(typer.core, "_TyperParameter", None)
+    if not hasattr(parameter, "convert_by_pydantic"):
+        pytest.skip("this version of Typer converts values without Pydantic")
+
+    def given(value: Any = typer.Option(None)) -> Any:  # noqa: B008
+        return value
+
+    def results() -> list[Any]:
+        found = []
+        for text in ("", "7", "-7", "07", "1.5", ".5", "1e3", "nan", "1_0", " 8", "a b/c", "٣", "9" * 12):
+            app = typer.Typer()
+            app.command()(given)
+            try:
+                found.append(app([f"--value={text}"] if kind is not bool else [], standalone_mode=False))
+            except Exception as error:
+                found.append(error.format_message())  # type: ignore[attr-defined]
+        return found
+
+    given.__annotations__["value"] = kind
+    ours = results()
+    monkeypatch.setattr(parameter, "get_runtime_param", parameter.convert_by_pydantic)
+    assert repr(ours) == repr(results())
 
 
 def test_the_installed_program_reports_its_version() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
@@ -17,7 +18,7 @@ import typer
 
 from dlfh._terminal import plain
 from dlfh._version import __version__
-from dlfh.cli.options import option, with_options
+from dlfh.cli.options import convert_without_pydantic, option, with_options
 from dlfh.cli.output import print_error, start_clock
 from dlfh.errors import DLFHError
 
@@ -39,6 +40,7 @@ _BREAK = re.compile(r"\n\n|\n *(?=\$ |\[b\])")
 
 def make_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
     """Return the application with the named commands; importing only the requested one speeds up start-up."""
+    convert_without_pydantic()
     app = typer.Typer(
         name="dlfh",
         no_args_is_help=True,
@@ -71,6 +73,7 @@ def root(
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code."""
     start_clock()
+    gc.set_threshold(100_000, *gc.get_threshold()[1:])  # imports leave little garbage, and many collections find none
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # the terminal's encoding may lack characters of the data

@@ -157,6 +157,38 @@ class OutputOptions:
         report(message, summary, problems, as_json=self.as_json)
 
 
+#: Patterns of the values that these types convert as Pydantic does.
+_PLAIN: dict[Any, str] = {str: ".*", Path: ".*", int: "[0-9]{1,9}", float: r"[0-9]{0,9}\.?[0-9]{1,9}"}
+
+
+def convert_without_pydantic() -> None:
+    """Let Typer convert plain values without Pydantic, which takes a tenth of a second to load.
+
+    Typer itself converts all other values and reports invalid ones; versions without Pydantic convert all values.
+    """
+    parameter: Any = getattr(typer.core, "_TyperParameter", None)
+    if hasattr(parameter, "get_runtime_param") and not hasattr(parameter, "convert_by_pydantic"):
+        parameter.convert_by_pydantic = parameter.get_runtime_param
+        parameter.get_runtime_param = lambda self: _Conversion(self)  # (as a method)
+
+
+@dataclass(frozen=True)
+class _Conversion:
+    parameter: Any
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        kind = self.parameter.type_descriptor.annotation
+        if value is None or value == ():
+            return () if self.parameter.multiple or self.parameter.nargs == -1 else None
+        if kind in _PLAIN and type(value) is kind:
+            return value
+        if kind in _PLAIN and isinstance(value, str) and re.fullmatch(_PLAIN[kind], value, re.DOTALL):
+            return kind(value)
+        if kind == list[str] and isinstance(value, (list, tuple)):
+            return list(value)
+        return self.parameter.convert_by_pydantic().coerce(value, param=param, ctx=ctx)
+
+
 def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Let a command take dataclasses of options; the signature that Typer sees has their fields instead."""
     hints = get_type_hints(command, include_extras=True)
