@@ -91,7 +91,7 @@ def meaning(
 ) -> None:
     """Prepare searches by words of similar meaning, in English: sneakers finds shoes.
 
-    The words are written to similar.txt in the folder of the collection. This takes about 20 seconds and needs
+    The words are written to similar.txt in the folder of the collection. This takes about 30 seconds and needs
     dlfh[meaning]; searching does not. Run it again when words or labels have changed.
 
     [b]Example[/b]

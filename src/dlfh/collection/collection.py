@@ -532,7 +532,7 @@ class Collection:
     def prepare_meaning(self, wordnet: str | os.PathLike[str] | None = None) -> int:
         """Prepare the search for words that are rare here, by words and labels of similar meaning; return their number.
 
-        They are written to ``similar.txt`` in the folder of the collection, for English, in about 20 seconds. Searching
+        They are written to ``similar.txt`` in the folder of the collection, for English, in about 30 seconds. Searching
         needs no further packages. Prepare again when words or labels have changed.
 
         Parameters
