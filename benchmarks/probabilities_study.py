@@ -42,7 +42,7 @@ from dlfh.metrics import mean_average_precision
 #: The first split: the constants of the library were not chosen on these.
 FIRST_SEED = 100
 WAYS = (("image", "text"), ("text", "image"))
-MAX_POINTS, MAX_QUERIES = 3000, 500
+MAX_POINTS, MAX_QUERIES = 4000, 500
 #: Terms of the scores by probabilities that are not quantised; fewer queries where labels are many.
 MAX_TERMS = 1 << 26
 #: Pairs whose scores are computed at once.
@@ -52,8 +52,6 @@ MAIN_BYTES = 8
 MISSING = (0.3, 0.6)
 OWN = ("Hamming", "asymmetric", "any", "all")
 OTHERS = ("PQ, labels", "PQ, CCA", "ITQ", "RaBitQ")
-#: Hash functions by data and seed, chosen at the main length and used at the others.
-CHOSEN: dict[tuple[str, int], Any] = {}
 #: Of pairs: their probabilities come from these modalities, for queries and for items.
 CALIBRATED = (("image", "text"), ("text", "image"), (("image", "text"), ("image", "text")))
 
@@ -112,10 +110,7 @@ def measure(data: Data, n_bytes: int, seed: int, missing: float) -> dict[str, An
     queries, database, training = np.split(order, [len(order) // 5, 2 * (len(order) // 5)])
     queries = queries[:MAX_QUERIES]
     known = without(data.labels[training], missing, seed)
-    functions = {} if missing else {"hash_function": CHOSEN[data.name, seed]} if (data.name, seed) in CHOSEN else {}
-    model = DLFH(8 * n_bytes, random_state=seed, **functions).fit(data.take(training), known)
-    if n_bytes == MAIN_BYTES and not missing:
-        CHOSEN[data.name, seed] = model.chosen_
+    model = DLFH(8 * n_bytes, random_state=seed).fit(data.take(training), known)
     asked, items, learned = (data.labels[rows].toarray().astype(bool) for rows in (queries, database, training))
     relevance = {match: matching(asked, items, match).astype(np.int8) for match in MATCHES}
     rows = {"queries": queries, "database": database, "training": training}
@@ -343,8 +338,7 @@ def main() -> None:
         cache.mkdir(exist_ok=True)
         sets = [*data_sets(Path(os.environ.get("DLFH_DATA", ".")), Path(work))]
         for seed, data in itertools.product(range(FIRST_SEED, FIRST_SEED + given.seeds), sets):
-            lengths = sorted(given.bytes, key=lambda n_bytes: n_bytes != MAIN_BYTES)  # chooses the hash functions
-            wanted = [(n_bytes, seed, 0.0) for n_bytes in lengths]
+            wanted = [(n_bytes, seed, 0.0) for n_bytes in given.bytes]
             wanted += [(MAIN_BYTES, seed, missing) for missing in MISSING]
             for cell in wanted if not given.sets or data.name in given.sets else []:
                 file = cache / f"{data.name} {' '.join(map(str, cell))}.json"
