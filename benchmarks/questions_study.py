@@ -172,8 +172,8 @@ def main() -> None:
                 some = asked[:_MAX_QUESTIONS]
                 if not some:
                     continue
-                cells = zip(*(measured(collection, some, literal=literal) for literal in (True, False)), strict=True)
-                cells = [before if before == after else f"{before} → {after}" for before, after in cells]
+                both = zip(*(measured(collection, some, literal=literal) for literal in (True, False)), strict=True)
+                cells = [before if before == after else f"{before} → {after}" for before, after in both]
                 rows.append(" | ".join([f"| {name}", kind, str(len(some)), *cells]) + " |")
                 print(rows[-1], flush=True)
     if arguments.write:

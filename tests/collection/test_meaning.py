@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def embed(texts: list[str]) -> Singles:
+def embed(texts: Sequence[str]) -> Singles:
     """Return vectors of the words "footwear" and "sole"."""
     counts = np.array([[text.count("footwear"), text.count("sole"), 0.1] for text in texts], np.float32)
     return counts / np.linalg.norm(counts, axis=1, keepdims=True)
@@ -95,7 +97,7 @@ def test_what_is_missing_or_damaged_is_one_clear_sentence(
     with pytest.raises(InputError, match="cannot be read as a folder of WordNet's database files"):
         WordNet(tmp_path / "nothing")
     assert find_wordnet(folder) == folder
-    monkeypatch.setattr(meaning.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     monkeypatch.setattr(meaning, "_PLACES", ())
     with pytest.raises(InputError, match=r"dlfh\[meaning\]"):
         find_wordnet()

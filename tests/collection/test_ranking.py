@@ -123,8 +123,10 @@ def test_a_scan_finds_what_exhaustive_comparison_finds(mixed: Collection, monkey
     words = [*COLOURS, *THINGS, *(f"brand{n}" for n in range(20)), "by", "number2101"]
     for number in range(120):
         options: dict[str, Any] = {"k": int(rng.choice([1, 5, 10, 40]))}
-        options |= rng.choice([{}, {"modalities": "image"}, {"modalities": ("image", "text")}, {"modalities": "text"}])
-        options |= rng.choice([{}, {}, {"ranking": "asymmetric"}, {"ranking": "hamming"}, {"ranking": "any"}])
+        modality = (None, "image", ("image", "text"), "text")[rng.integers(4)]
+        ranking = (None, None, "asymmetric", "hamming", "any")[rng.integers(5)]
+        options |= {} if modality is None else {"modalities": modality}
+        options |= {} if ranking is None else {"ranking": ranking}
         if rng.random() < 0.3 and "ranking" not in options:
             options["min_probability"] = float(rng.choice([0.2, 0.9]))
         if rng.random() < 0.2:

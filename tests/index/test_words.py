@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -188,12 +190,10 @@ def test_forged_postings_are_refused(tmp_path: Path, section: str) -> None:
         if part.name == section:
             values = np.frombuffer(content, part.dtype, int(np.prod(part.shape)), start)
             values[-2] = -5 if values.dtype.kind == "i" else 1 << 30
-            checksums[number] = files.zlib.crc32(values.tobytes())
+            checksums[number] = zlib.crc32(values.tobytes())
         start += part.padded
     (folder / record.file).write_bytes(content)
-    forged = files.replace(
-        manifest, segments=(files.replace(record, checksums=tuple(checksums)), *manifest.segments[1:])
-    )
+    forged = replace(manifest, segments=(replace(record, checksums=tuple(checksums)), *manifest.segments[1:]))
     files.write_manifest(folder, forged)
     with pytest.raises(StorageError, match=r"has (offsets|rows) out of range|texts of negative length"):
         Index.open(folder)
