@@ -124,9 +124,9 @@ def test_a_scan_finds_what_exhaustive_comparison_finds(mixed: Collection, monkey
     for number in range(120):
         options: dict[str, Any] = {"k": int(rng.choice([1, 5, 10, 40]))}
         modality = (None, "image", ("image", "text"), "text")[rng.integers(4)]
-        ranking = (None, None, "asymmetric", "hamming", "any")[rng.integers(5)]
+        ranked_by = (None, None, "asymmetric", "hamming", "any")[rng.integers(5)]
         options |= {} if modality is None else {"modalities": modality}
-        options |= {} if ranking is None else {"ranking": ranking}
+        options |= {} if ranked_by is None else {"ranking": ranked_by}
         if rng.random() < 0.3 and "ranking" not in options:
             options["min_probability"] = float(rng.choice([0.2, 0.9]))
         if rng.random() < 0.2:
