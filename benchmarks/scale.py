@@ -8,6 +8,7 @@ python -m benchmarks.scale workers   # two workers, compared with one
 python -m benchmarks.scale sets      # one label set per point, partitioned and in memory
 python -m benchmarks.scale logistic  # KDLFH in memory, in blocks, and on two workers (DLFH_DATA)
 python -m benchmarks.scale collections  # searching and changing a collection of 100,000 and a million texts
+python -m benchmarks.scale codes     # an index of 1, 10 and 100 million codes, beside faiss; 3 GB in DLFH_SCRATCH
 python -m benchmarks.scale all --write docs/scale.md
 """
 
@@ -720,6 +721,72 @@ def bench_collections(share: float) -> Rows:
     return rows
 
 
+# Codes
+
+
+def measure_codes(n_codes: int, n_queries: int = 10) -> dict[str, Any]:
+    """Fill an index in a folder with random codes, open it, and search it and faiss alternately, in processor time."""
+    import faiss
+
+    from dlfh.index import Index
+
+    rng = np.random.default_rng(0)
+    codes, queries = np.empty((n_codes, 8), np.uint8), rng.integers(0, 256, (n_queries, 8), np.uint8)
+    step = min(n_codes, 5_000_000)
+    found: dict[str, Any] = {"add": 0.0}
+    with scratch() as root:
+        with Index.create(root / "index", 64, ["image"]) as index:
+            for start in range(0, n_codes, step):
+                part = slice(start, min(start + step, n_codes))
+                codes[part] = rng.integers(0, 256, codes[part].shape, np.uint8)
+                ids = [str(number) for number in range(part.start, part.stop)]
+                began = time.process_time()
+                index.add(ids, {"image": codes[part]})
+                found["add"] += time.process_time() - began
+                report_progress(f"{part.stop:,} codes, {found['add']:.0f} s")
+        found["bytes"] = sum(path.stat().st_size for path in (root / "index").iterdir()) / n_codes
+        for name, verify in (("open", True), ("unverified", False)):
+            began = time.process_time()
+            Index.open(root / "index", verify=verify).close()
+            found[name] = time.process_time() - began
+        index, bare = Index.open(root / "index", verify=False), faiss.IndexBinaryFlat(64)
+        bare.add(codes)
+        faiss.omp_set_num_threads(1)
+        times, found["equal"] = [], True
+        for number in range(-1, n_queries):  # the first search maps the files
+            query = queries[[max(number, 0)]]
+            began = time.process_time()
+            ours = index.search("image", query, 10)
+            between = time.process_time()
+            theirs = bare.search(query, 10)
+            times.append((between - began, time.process_time() - between))
+            found["equal"] &= bool(np.array_equal(ours.positions, theirs[1]))
+        found["ours"], found["faiss"] = map(float, np.median(times[1:], axis=0))
+    return found
+
+
+def bench_codes(share: float) -> Rows:
+    rows: Rows = [
+        (
+            *("codes of 64 bits, processor time", "added per second", "bytes an item, with its id"),
+            *("opened, checksums verified", "unverified", "one search, k = 10", "faiss", "results"),
+        )
+    ]
+    for size in (1_000_000, 10_000_000, 100_000_000):
+        n_codes = int(share * size)
+        run = in_process("codes", n_codes=n_codes)
+        rows.append(
+            (
+                *(f"{n_codes:,} (measured)", f"{n_codes / run['add']:,.0f}", f"{run['bytes']:.0f}"),
+                *(f"{run['open']:.2f} s", f"{run['unverified']:.2f} s", f"{1000 * run['ours']:.1f} ms"),
+                *(f"{1000 * run['faiss']:.1f} ms", "equal" if run["equal"] else "DIFFERENT"),
+            )
+        )
+    billion = (f"{10 * n_codes:,} (extrapolated)", rows[-1][1], rows[-1][2])
+    times = (f"{10 * run['open']:.1f} s", f"{10 * run['unverified']:.1f} s", f"{10 * run['ours']:.2f} s")
+    return [*rows, (*billion, *times, f"{10 * run['faiss']:.2f} s", "")]
+
+
 MEASURES: dict[str, Callable[..., dict[str, Any]]] = {
     "wide": measure_wide,
     "arriving": measure_arriving,
@@ -730,6 +797,7 @@ MEASURES: dict[str, Callable[..., dict[str, Any]]] = {
     "sets": measure_sets,
     "logistic": measure_logistic,
     "collections": measure_collections,
+    "codes": measure_codes,
 }
 
 BENCHES: dict[str, Callable[[float], Rows]] = {
@@ -741,6 +809,7 @@ BENCHES: dict[str, Callable[[float], Rows]] = {
     "sets": bench_sets,
     "logistic": bench_logistic,
     "collections": bench_collections,
+    "codes": bench_codes,
 }
 
 

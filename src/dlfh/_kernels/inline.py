@@ -132,21 +132,13 @@ def count_shared(label_lists, label_set, inverted_lists, shared):
 @njit
 def pack_row(values, code):
     """Pack the signs of ``values`` into a code, in `numpy.packbits` order."""
-    n_whole = values.size // 8
+    n_whole, one = values.size // 8, np.uint8
     for b in range(n_whole):  # whole bytes compile to vector instructions
         k = 8 * b
-        code[b] = (
-            np.uint8(values[k] > 0) << 7
-            | np.uint8(values[k + 1] > 0) << 6
-            | np.uint8(values[k + 2] > 0) << 5
-            | np.uint8(values[k + 3] > 0) << 4
-            | np.uint8(values[k + 4] > 0) << 3
-            | np.uint8(values[k + 5] > 0) << 2
-            | np.uint8(values[k + 6] > 0) << 1
-            | np.uint8(values[k + 7] > 0)
-        )
+        byte = one(values[k] > 0) << 7 | one(values[k + 1] > 0) << 6 | one(values[k + 2] > 0) << 5
+        byte |= one(values[k + 3] > 0) << 4 | one(values[k + 4] > 0) << 3 | one(values[k + 5] > 0) << 2
+        code[b] = byte | one(values[k + 6] > 0) << 1 | one(values[k + 7] > 0)
     if n_whole < code.size:
-        byte = 0
+        code[n_whole] = 0
         for k in range(8 * n_whole, values.size):
-            byte |= (1 if values[k] > 0 else 0) << (7 - (k & 7))
-        code[n_whole] = byte
+            code[n_whole] |= one(values[k] > 0) << (7 - (k & 7))

@@ -58,32 +58,21 @@ class Moments:
     def total(cls, parts: Iterable[Moments]) -> Moments:
         """Return the sum of parts, in double precision, with one part in memory at a time."""
         gram = cross = np.zeros(())
-        centres: list[tuple[int, Floats, Floats]] = []
+        known: list[tuple[int, Floats, Floats, float, bool]] = []
         for part in parts:
-            centres.append((part.n_points, part.mean, part.target_mean))
-            if len(centres) == 1:
-                gram, cross = part.gram.astype(np.float64), part.cross.astype(np.float64)
-            else:
-                gram += part.gram
-                cross += part.cross
-        counts, means, target_means = map(np.array, zip(*centres, strict=True))
+            gram = part.gram.astype(np.float64) if not known else np.add(gram, part.gram, out=gram)
+            cross = part.cross.astype(np.float64) if not known else np.add(cross, part.cross, out=cross)
+            known.append((part.n_points, part.mean, part.target_mean, part.rounding, part.after_products))
+        counts, means, target_means, roundings, after_products = map(np.array, zip(*known, strict=True))
         n, roots = int(counts.sum()), np.sqrt(counts)[:, None]
         mean, target_mean = counts @ means / n, counts @ target_means / n
         shifts = roots * (means - mean)
         gram += shifts.T @ shifts
         cross += shifts.T @ (roots * (target_means - target_mean))
-        return cls(n, mean, gram, cross, target_mean)
+        return cls(n, mean, gram, cross, target_mean, float(roundings.max()), bool(after_products.any()))
 
     def __add__(self, other: Moments) -> Moments:
-        n = self.n_points + other.n_points
-        shift, target_shift = other.mean - self.mean, other.target_mean - self.target_mean
-        share, weight = other.n_points / n, self.n_points * other.n_points / n
-        gram, cross = self.gram + other.gram, self.cross + other.cross
-        gram += np.outer(weight * shift, shift)
-        cross += np.outer(weight * shift, target_shift)
-        mean, target_mean = self.mean + share * shift, self.target_mean + share * target_shift
-        error = max(self.rounding, other.rounding), self.after_products or other.after_products
-        return Moments(n, mean, gram, cross, target_mean, *error)
+        return Moments.total((self, other))
 
     @property
     def variances(self) -> Floats:
