@@ -48,7 +48,7 @@ def assert_same_functions(one: DLFH, other: DLFH, tolerance: float = 1e-5) -> No
 def test_moments_add_up_in_any_order(seed: int, d: int, n_first: int, n_rest: int, shift: float) -> None:
     rng = np.random.default_rng(seed)
     X, U = rng.standard_normal((n_first + n_rest, d)) + shift, rng.choice([-1, 1], (n_first + n_rest, 3))
-    whole = Moments.of_rows(X, U)
+    whole = Moments.of_rows(X.copy(), U)  # it overwrites the rows
     first, rest = Moments.of_rows(X[:n_first], U[:n_first]), Moments.of_rows(X[n_first:], U[n_first:])
     for total in (first + rest, rest + first):
         for name in ("mean", "gram", "cross", "target_mean"):
