@@ -192,13 +192,18 @@ class _Fold:
         seen = np.flatnonzero(~held_out)
         rows = Targets(targets.codes, targets.row_of_point[seen], targets.n_bits)
         self.blocks, self.targets = in_one_block(features[seen], modality), BlockTargets.in_memory(rows)
-        self.unseen, self.numbers, self.modality = features[held_out], numbers, modality
-        self.context = FitContext(Workers(1), seed)  # trials run in threads
+        self.unseen, self.numbers, self.modality, self.seed = features[held_out], numbers, modality, seed
+
+    @property
+    def context(self) -> FitContext:
+        """A new context: trials run in threads, which must not share surveys."""
+        return FitContext(Workers(1), self.seed)
 
     def kernel_sums(self, learner: KernelRidge) -> _KernelSums:
         """Return the kernel, sums over the training points, and the held-out points' kernel values."""
-        kernel = learner.kernel(self.blocks, self.modality, self.context)
-        sums = learner.sum_blocks(kernel, self.blocks, self.targets, self.modality, self.context)
+        context = self.context
+        kernel = learner.kernel(self.blocks, self.modality, context)
+        sums = learner.sum_blocks(kernel, self.blocks, self.targets, self.modality, context)
         return kernel, sums, kernel(self.unseen, np.float32)
 
     def encode(self, learner: _Ridge, sums: _KernelSums | None) -> Codes:
