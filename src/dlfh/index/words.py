@@ -191,7 +191,7 @@ class Words:
 
 
 def union(*ascending: Array) -> Array:
-    """Return the distinct numbers in several ascending arrays, ascending; numpy.unique takes longer."""
+    """Return the distinct numbers in several ascending arrays, ascending; numpy.unique takes longer and loads numpy.ma."""
     numbers = np.sort(np.concatenate(ascending), kind="stable")
     return numbers[np.append(True, numbers[1:] != numbers[:-1])] if len(numbers) else numbers
 
@@ -300,7 +300,7 @@ class WordIndex:
                     rows = rows[np.isin(rows, other, assume_unique=True)] if len(rows) else rows
                 found.append(start + (rows.astype(np.int64) if ranks is None else ranks[rows]))
             start += n_live
-        return np.unique(np.concatenate(found))
+        return union(*found)
 
     def _postings(self, part: tuple[Words, Mask | None], term: bytes, columns: Sequence[int]) -> tuple[Array, Array]:
         """Return the remaining items of a segment that have a word in some columns, and how often."""
