@@ -191,7 +191,7 @@ class Words:
 
 
 def union(*ascending: Array) -> Array:
-    """Return the distinct numbers in several ascending arrays, ascending; numpy.unique takes longer and loads numpy.ma."""
+    """Return the distinct numbers in several ascending arrays, ascending; numpy.unique is slower and loads numpy.ma."""
     numbers = np.sort(np.concatenate(ascending), kind="stable")
     return numbers[np.append(True, numbers[1:] != numbers[:-1])] if len(numbers) else numbers
 
