@@ -92,7 +92,7 @@ class Draw:
             encoder.calibration_ = known
 
     def n_tied(self, modality: str, items: Items, k: int) -> list[Any]:
-        """Return, by query, the number of items that neither probability nor tie-breakers tell from each result."""
+        """Return, by query, the number of items tied with each result, in both probability and tie-breakers."""
         encoder, counts = self.collection.encoder, []
         kind: Any = encoder.featurizer(modality).takes.removesuffix("s")
         queries = [Query(kind, value, modality) for value in items.modalities[modality]]

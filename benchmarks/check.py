@@ -110,7 +110,7 @@ def kernel() -> dict[str, tuple[Function, Function]]:
 
 
 def searching() -> dict[str, tuple[Function, Function]]:
-    """Compare exact search with faiss, MAP with the usual loop, and the imports of a search with those of NumPy."""
+    """Compare exact search with faiss, MAP with the usual loop, and the imports of a search with NumPy's."""
     import faiss
 
     from dlfh.index import Index

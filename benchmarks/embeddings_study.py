@@ -3,8 +3,8 @@
     DLFH_DATA=/path/to/folder python -m benchmarks.embeddings_study --write docs/embeddings.md
 
 The folder has `iapr_tc12.npz`, `mirflickr25k.npz` and `mirflickr25k_more.npz`. The package wordllama, from which only
-its table of token vectors and its tokenizer are read, must be installed (`make study-embeddings` does that). Cells
-that the cache has are not measured again.
+its table of token vectors and its tokenizer are read, must be installed (`make study-embeddings` does that). Cached
+cells are not measured again.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from dlfh.codes import pack
 from dlfh.datasets import read_arrays
 
 N_QUERIES, N_DATABASE, N_TRAIN = 250, 1500, 1200
-#: Training points on which the settings of baselines are chosen: so many ask, the rest is asked for.
+#: Number of training points on which the settings of baselines are chosen, and of queries among them.
 N_VALIDATION, N_VALIDATION_QUERIES = 400, 120
 SIZES = {"unseen": (8, 16, 32), "labels": (16,), "itself": (8, 16, 32)}
 SEEDS = 5
-#: Share of the labels that training does not see, in the protocol of that name.
+#: Share of the labels that are held out of training, in the protocol "labels".
 HELD_OUT = 1 / 3
-CROSSED = (16,)  # where queries and items are of two modalities
-#: Weight of another image in the sum that asks for an image itself; the cosine with the image is then about .55.
+CROSSED = (16,)  # if queries and items have different modalities
+#: Weight of another image in a query for an image itself; the query's cosine with the image is then about .55.
 BLENDED = 1.5
-#: Answers of sign bits that are scored again by the float32 vectors.
+#: Number of results by sign bits that are scored again by the float32 vectors.
 RESCORED = 100
 #: Dimensions of the linear adapter.
 ADAPTED = 64
@@ -55,7 +55,7 @@ SHRINKAGES, COMPONENTS = (0.1, 0.5, 0.9), (16, 64, 256)
 RATE, MAX_STEPS, STEPS_BETWEEN, BATCH = 1e-3, 200, 50, 512
 
 PROTOCOLS = {"unseen": "unseen items", "labels": "unseen labels", "itself": "the item itself"}
-#: Rows of the tables, and the bytes of an item where they do not vary; {labels} is four times the number of labels.
+#: Rows of the tables, and the bytes per item if fixed; {labels} is four times the number of labels.
 ROWS = {
     "raw": "raw float32, cosine",
     "sign": "sign bits of the first numbers, Hamming distance",
@@ -138,17 +138,17 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Split:
-    """Rows of a run, and the labels that training knows."""
+    """Rows of a run, and the labels that training uses."""
 
     queries: np.ndarray
     database: np.ndarray
     training: np.ndarray
-    known: np.ndarray  # of labels: which of them training sees
+    known: np.ndarray  # mask of the labels that training uses
     seed: int
 
     @classmethod
     def of(cls, data: Data, protocol: str, seed: int) -> Split:
-        """Draw a split; with unseen labels, all queries have one of them, and only these count as shared."""
+        """Draw a split; with unseen labels, every query has at least one, and only these define relevance."""
         rng = np.random.default_rng(1000 + seed)
         order, n_labels = rng.permutation(len(data.labels)), data.labels.shape[1]
         known = np.ones(n_labels, bool)
@@ -158,7 +158,7 @@ class Split:
         queries, rest = order[wanted][:N_QUERIES], np.concatenate([order[wanted][N_QUERIES:], order[~wanted]])
         rest = rng.permutation(rest)
         training = rest[N_DATABASE : N_DATABASE + N_TRAIN]
-        # Whoever has no label that training knows cannot be learned from.
+        # Points without any of these labels cannot be used for training.
         training = training[data.labels[training][:, known].any(axis=1)]
         return cls(queries, rest[:N_DATABASE], training, known, seed)
 
@@ -172,16 +172,16 @@ class Search:
     Y: np.ndarray
     items: np.ndarray
     seed: int
-    is_crossed: bool  # whether queries and items are of two modalities
+    is_crossed: bool  # whether queries and items have different modalities
     known: dict[float, np.ndarray] = field(default_factory=dict)  # axes of LDA by shrinkage
 
     @cached_property
     def quantised(self) -> np.ndarray:
-        """Vectors that quantisers learn from, which need no labels: those of training and of the database."""
+        """Training vectors of quantisers, which need no labels: the training set and the database."""
         return np.concatenate([self.X, self.items])
 
     def discriminants(self, shrinkage: float) -> np.ndarray:
-        """Return the axes of LDA, for which a point counts once for each of its labels."""
+        """Return the axes of LDA; a point counts once for each of its labels."""
         if shrinkage not in self.known:
             frequent = np.flatnonzero(self.Y.sum(axis=0) > 1)
             rows, classes = np.nonzero(self.Y[:, frequent])
@@ -191,7 +191,7 @@ class Search:
         return self.known[shrinkage]
 
     def validation(self) -> tuple[Search, np.ndarray, np.ndarray]:
-        """Return the search without the validation points, queries among these, and which items are relevant."""
+        """Return a search among validation points, trained on the others, its queries, and the relevance mask."""
         fit, asking = slice(0, -N_VALIDATION), slice(-N_VALIDATION, -N_VALIDATION + N_VALIDATION_QUERIES)
         asked = slice(-N_VALIDATION + N_VALIDATION_QUERIES, None)
         search = Search(self.Q[fit], self.X[fit], self.Y[fit], self.X[asked], self.seed, self.is_crossed)
@@ -205,7 +205,7 @@ def solve_ridge(X: np.ndarray, Y: np.ndarray, alpha: float) -> np.ndarray:
     return np.asarray(np.linalg.solve(gram, X.T @ Y), np.float32)
 
 
-# Supervised projections: each returns the map of queries and that of items, from a setting.
+# Supervised projections: functions from a setting to a map of queries and a map of items.
 Maps = tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray], np.ndarray]]
 
 
@@ -290,7 +290,7 @@ def chosen_maps(search: Search, kind: str) -> tuple[Maps, Any]:
 
 
 def product_quantised(training: np.ndarray, items: np.ndarray, n_bytes: int) -> np.ndarray:
-    """Return items after product quantisation to bytes, in the given vectors' space."""
+    """Return items, quantised to ``n_bytes`` by product quantisation and decoded again."""
     width = -(-items.shape[1] // n_bytes) * n_bytes
     padded = [np.pad(each, ((0, 0), (0, width - each.shape[1]))) for each in (training, items)]
     quantiser: Any = faiss.ProductQuantizer(width, n_bytes, 8)
@@ -301,7 +301,7 @@ def product_quantised(training: np.ndarray, items: np.ndarray, n_bytes: int) -> 
 
 
 def hamming(queries: np.ndarray, items: np.ndarray) -> np.ndarray:
-    """Return minus the Hamming distances of codes, which are given as real numbers."""
+    """Return the negated Hamming distances between the signs of real vectors."""
     signs = [np.where(each > 0, np.float32(1), np.float32(-1)) for each in (queries, items)]
     return signs[0] @ signs[1].T
 
@@ -319,7 +319,7 @@ def by_float_query(signs: np.ndarray, queries: np.ndarray) -> np.ndarray:
 
 
 def rescored(n_bits: int, items: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """Return scores by signs, in which the first answers are ordered by exact scores."""
+    """Return scores by signs, with the first results ordered by exact scores."""
     first, exact = by_signs(n_bits, items, queries), queries @ items.T
     top = np.argsort(-first, axis=1, kind="stable")[:, :RESCORED]
     np.put_along_axis(first, top, np.take_along_axis(exact, top, axis=1) + first.max() + 2, axis=1)
@@ -398,10 +398,10 @@ def learned(model: DLFH, n_bytes: int, asking: str, asked: str, items: np.ndarra
 
 
 def perturbed(data: Data, split: Split, asking: str, asked: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return queries for the first items of the database, and their places: each asks for one item.
+    """Return one query for each of the first items of the database, and the positions of these items.
 
-    Texts of texts lack half of their words; images of images are sums with another image of the training set; texts
-    that ask for images are the items' own, whole.
+    In a search among texts, queries are half of an item's words; among images, sums of an item's image and a training
+    image; and from texts to images, the item's whole text.
     """
     rng = np.random.default_rng(2000 + split.seed)
     places = np.arange(N_QUERIES)
@@ -420,14 +420,14 @@ def perturbed(data: Data, split: Split, asking: str, asked: str) -> tuple[np.nda
 
 
 def found_at_ten(scores: np.ndarray, places: np.ndarray) -> float:
-    """Return the share of queries that have their item among the first ten; ties in database order."""
+    """Return the share of queries whose item is among the first ten; ties in database order."""
     own = scores[np.arange(len(places)), places][:, None]
     before = (scores > own).sum(axis=1) + ((scores == own) & (np.arange(scores.shape[1]) < places[:, None])).sum(axis=1)
     return float((before < 10).mean())
 
 
 def measure(data: Data, protocol: str, seed: int) -> dict[str, Any]:
-    """Return, by task and ranking, MAP and precision of the first ten; beside unseen items, the item itself, too."""
+    """Return, by task and ranking, MAP and precision of the first ten; with unseen items, also for the item itself."""
     split = Split.of(data, protocol, seed)
     asked_labels, item_labels = (
         data.labels[rows][:, split.known if protocol == "unseen" else ~split.known]
@@ -452,7 +452,7 @@ def measure(data: Data, protocol: str, seed: int) -> dict[str, Any]:
         search = Search(Q, X, Y.astype(np.int8), unit(raw_items - means[asked]), seed, asking != asked)
         aligned, choices = queries, found.setdefault(f"{task}/choices", {})
         if search.is_crossed:
-            # Vectors of two models share no space: queries are mapped to items by regression on the training pairs.
+            # The two modalities have different vector spaces: regression on the training pairs maps queries to items.
             alpha = _best_alignment(search)
             choices["alignment"] = alpha
             aligned = [unit(each @ solve_ridge(Q, X, alpha)) for each in queries]
@@ -543,7 +543,7 @@ def _table(cells: dict[tuple[str, str, int], Any], data: Data, task: str) -> str
 
 
 def _first_ten(cells: dict[tuple[str, str, int], Any], sets: list[Data]) -> str:
-    """Return the precision of the first ten answers with 16 bytes."""
+    """Return the precision of the first ten results with 16 bytes."""
     tasks = [(data, task, protocol) for data in sets for task in data.tasks for protocol in ("unseen", "labels")]
     head = ["precision of the first ten, 16 bytes", *(f"{task}: {PROTOCOLS[kind]}" for _, task, kind in tasks)]
     rows = []

@@ -1,12 +1,12 @@
-"""Questions made by rules or written by hand: how often the first answers are right, and how sure the search is.
+"""Accuracy and confidence of the first answers to questions, made by rules or written by hand.
 
     DLFH_DATA=/path/to/folder python -m benchmarks.questions_study --write docs/answers.md
 
 Collections of all icons, photographs and every fourth photograph of IAPR TC-12 are built with default options and
 prepared by `dlfh meaning`. Questions are names of labels and pairs of labels, with typing errors, in singular and
-plural, with negation, their synonyms in WordNet that do not occur in the collection, and words that have nothing to do
-with it, drawn with a fixed seed before any is asked; and the words of benchmarks/similar_words.csv, which were written
-by hand before any was asked. They are asked as they are (`literal`), and as they are understood by default.
+plural, and with negation; their synonyms in WordNet that do not occur in the collection; off-topic words; and the words
+in benchmarks/similar_words.csv. All were drawn with a fixed seed, or written by hand, before any was asked. Each is
+asked literally (`literal`), and as understood by default.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def words_of(text: str) -> set[str]:
 
 
 def written(name: str) -> list[tuple[str, str]]:
-    """Return the words written by hand for a collection, and right words and labels, separated by bars."""
+    """Return the words written by hand for a collection, each with its right words and labels, separated by bars."""
     with Path(__file__).with_name("similar_words.csv").open(encoding="utf-8", newline="") as file:
         return [(row["word"], row["right"]) for row in csv.DictReader(file) if row["collection"] == name]
 
@@ -144,7 +144,7 @@ def named_iapr(data: Path) -> Items:
 
 
 def built(name: str, work: Path, data: Path) -> Collection:
-    """Return the collection of a data set, which is built at first use."""
+    """Return the collection of a data set; build it on first use."""
     readers = {"icons": lambda: icons(work), "photographs": lambda: photographs(data, work)}
     folder = work / f"questions-{name.replace(' ', '-')}"
     if not (folder / "similar.txt").exists():

@@ -583,7 +583,7 @@ QUESTIONS = {"rare words": "t0topic1 t31234 t42222", "common words": "t1topic2 t
 
 
 def texts_with_labels(rng: np.random.Generator, n: int) -> tuple[dict[str, list[str]], list[list[str]]]:
-    """Return titles and bodies of 7 and 11 words, drawn by Zipf's law but for those of their 1 to 3 labels."""
+    """Return titles and bodies of about 7 and 11 words: one for each of 1 to 3 labels, the others by Zipf's law."""
     sets = [np.random.default_rng(s).choice(N_LABELS, 1 + s % 3, replace=False).tolist() for s in range(N_LABEL_SETS)]
     of_items = rng.integers(N_LABEL_SETS, size=n).tolist()
     running = np.cumsum(1 / np.arange(1, N_WORDS + 1))
@@ -608,8 +608,8 @@ def texts_with_labels(rng: np.random.Generator, n: int) -> tuple[dict[str, list[
 def fill_collection(folder: Path, n_items: int, few_codes: bool) -> None:
     """Create a collection of generated texts.
 
-    The model learns from 2,000 of them. The others have codes of these, if ``few_codes``, or else such that are mixed
-    from bytes of several, so that hardly any two are equal: encoding a million texts is not what is measured here.
+    The model learns from 2,000 of them. To save time, the others are not encoded: they reuse these codes if
+    ``few_codes``, and otherwise mix the bytes of several, so that hardly any two are equal.
     """
     from dlfh import Collection, Encoder
     from dlfh.datasets import Items
@@ -649,7 +649,7 @@ def fill_collection(folder: Path, n_items: int, few_codes: bool) -> None:
 
 
 def measure_collections(n_items: int, few_codes: bool) -> dict[str, Any]:
-    """Return processor times of one thread, in ms, medians of 15, and other measurements of a collection."""
+    """Return median processor times of 15 runs in one thread, in ms, and other measurements of a collection."""
     from dlfh import Collection
     from dlfh.datasets import Items
 
@@ -669,7 +669,7 @@ def measure_collections(n_items: int, few_codes: bool) -> dict[str, Any]:
         collection = Collection.open(folder / "shop", writable=True)
         found["open"] = 1000 * (time.process_time() - began)
         before = reset_peak_mb()
-        for _ in range(2):  # the first search in a process does without compiled kernels
+        for _ in range(2):  # the first search in a process uses no compiled kernels
             for text in QUESTIONS.values():
                 collection.search("title", text, modalities=["title", "body"])
             collection.similar("i77")

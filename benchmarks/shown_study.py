@@ -1,13 +1,12 @@
-"""Honesty of the probabilities that people read: of the first ten answers, by kind of question.
+"""Calibration of the probabilities that people read: of the first ten answers, by kind of question.
 
     DLFH_DATA=/path/to/folder python -m benchmarks.shown_study --write docs/answers.md
 
-A fifth of the items is held out, and a collection is built from the others, three times, with combined image features
-and tf-idf. Questions are made of
-the held-out items, by rules and with a fixed seed: their captions, half of the words of a caption, one word of it that
-names no label, their pictures; half of the words of captions of the collection; and the names of labels and pairs of
-labels that at least eight items of the collection have. Right answers to a caption, or half of one, have all labels of
-its item or all words; to a picture one of its labels; to names all that are named; to a word this word.
+Three times, a fifth of the items is held out, and a collection is built from the others, with combined image features
+and tf-idf. Questions are made by rules, with a fixed seed. From held-out items: captions, half of the words of a
+caption, one word of it that names no label, and pictures. From the collection: half of the words of captions, and names
+of labels and pairs of labels that at least eight items have. Right answers have all labels of a caption's item or
+all words asked for; one label of a picture's item; all labels that are named; or the single word.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def words_of(text: str) -> list[str]:
 def questions(
     queries: Items, collection: Collection, rng: np.random.Generator
 ) -> Iterator[tuple[str, list[tuple[str, Any, Any]]]]:
-    """Yield kinds of questions; each question is a modality, a value, and what makes an answer right."""
+    """Yield kinds of questions; each question is a modality, a value, and a predicate of right answers."""
 
     def has_all(labels: Any) -> Any:
         return lambda item: {*labels} <= {*item.labels}

@@ -33,7 +33,7 @@ from dlfh.collection.suggesting import Precision
 from dlfh.datasets import Items
 from dlfh.features import Vectors
 
-#: Bits of a collection's codes by default: probabilities take 16 bytes, and records of labels that stand out 16 more.
+#: Default code length of a collection: probabilities take 16 bytes, and records of the most distinctive labels 16 more.
 N_BITS = 128
 STORED = "DLFH, 32 bytes"
 PROMISED = 0.8

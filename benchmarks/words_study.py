@@ -1,12 +1,12 @@
-"""Words of questions: similar meaning, typing errors and negation, without ranking any item.
+"""Understanding of words in questions: similar meaning, typing errors and negation; no items are ranked.
 
     DLFH_DATA=/path/to/folder python -m benchmarks.words_study --write docs/answers.md
 
 Similar meaning: benchmarks/similar_words.csv, written by hand before any word was looked up: words that ask for
 something in the collection, with the words and labels that are right, and off-topic words. The weights and the
 threshold were chosen on every other word, the first included; the others are reported, also at the threshold that
-rejects 90 % of these off-topic words. Words that occur in three texts or more are left out, and off-topic words that
-occur at all.
+rejects 90 % of these off-topic words. Words that occur in three texts or more are omitted, and so are off-topic words
+that occur at all.
 
 Typing errors: one wrong, missing, additional or swapped letter in words of the collection of five letters or more,
 three seeds, 500 words each. Valid words are drawn from WordNet; none occurs in the collection.
@@ -40,7 +40,7 @@ _N_WORDS, _N_VALID, _VOCABULARY = 500, 2000, 20_000
 
 
 def similar_rows(name: str, items: Items, wordnet: WordNet) -> Iterator[str]:
-    """Yield the rows of a collection: the half that was chosen on, and the other."""
+    """Yield the rows of a collection: the half on which settings were chosen, and the other half."""
     texts, labels = items.modalities["text"], [label for given in items.labels or [] for label in given]
     began = time.process_time()
     scored = {
@@ -96,7 +96,7 @@ def typing_rows(name: str, items: Items, wordnet: WordNet) -> Iterator[str]:
 
 
 def negation_row() -> str:
-    """Return the row of the questions with and without negation."""
+    """Return the row for questions with and without negation."""
     with Path(__file__).with_name("negations.csv").open(encoding="utf-8", newline="") as file:
         rows = [(row["question"], {*row["excluded"].split("|")} - {""}) for row in csv.DictReader(file)]
     words = frozenset(word for question, _ in rows for word in tokens(question))
@@ -114,7 +114,7 @@ def negation_row() -> str:
 
 
 def cost_row() -> str:
-    """Return the row of the processor time of reading a question, with a typing error and without."""
+    """Return the row with the processor time to read a question, with and without a typing error."""
     rng = np.random.default_rng(0)
     words = [str(word) for word in rng.permutation(sorted(dictionary()))[:_VOCABULARY]]
     reader = QueryReader(frozenset(words), lambda _: False, lambda _: 0)

@@ -90,7 +90,7 @@ def _table_sums(store):
 
 @intrinsic
 def sums_at_most(typing_context, tables, codes, n_bytes, limit):
-    """Return a mask of the 32 codes whose sums of ``tables[b, byte >> 3]``, cut off at 255, are at most ``limit``.
+    """Return a mask of the 32 codes whose sums of ``tables[b, byte >> 3]``, saturating at 255, are at most ``limit``.
 
     ``tables`` and ``codes`` are the addresses of uint8 arrays of shape (n_bytes, 32). Tables of 16 entries fit into a
     vector register, in which most processors look up all bytes of another register at once.

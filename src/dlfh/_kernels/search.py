@@ -168,8 +168,8 @@ def nearest_by_table(tables, blocks, start, stop, distances, positions):
     Sorted by distance, the sum of ``tables[i, b, byte b]`` over the bytes of an item, then by position. All entries of
     the tables are at least 0. ``blocks[j // 32, b, j % 32]`` is byte b of item j.
 
-    The smallest of 8 consecutive entries of a table, in units of a step, rounded down, bounds all 8 from below. Only
-    items whose sum of these bounds is below the worst distance kept, which starts at that of a sample, are added up.
+    The smallest of 8 consecutive entries of a table, in units of a step, rounded down, bounds all 8 from below. Exact
+    sums are computed only for items whose bound is below the worst distance kept, which a sample initialises.
     """
     n_queries, n_bytes, _ = tables.shape
     bounds = np.empty((n_queries, n_bytes, 32), np.int32)
@@ -253,7 +253,7 @@ def sum_tables(tables, codes, rows, distances):
     """Fill ``distances`` with the sum of ``tables[b, byte b]`` over the bytes of the codes in ``rows``."""
     for first in range(0, rows.size, _TILE):
         last = min(first + _TILE, rows.size)
-        for i in range(first, last):  # fetches codes into the cache: so many loads can wait for the memory together
+        for i in range(first, last):  # prefetches codes into the cache, so that their loads overlap
             distances[i] = codes[rows[i], 0]
         for i in range(first, last):
             j = rows[i]
@@ -265,9 +265,9 @@ def sum_tables(tables, codes, rows, distances):
 
 @Kernel
 def bound_sums(bounds, blocks, sums):
-    """Fill ``sums`` with the sum of ``bounds[b, byte b >> 3]`` over the bytes of each item, cut off at 255.
+    """Fill ``sums`` with the sum of ``bounds[b, byte b >> 3]`` over the bytes of each item, saturating at 255.
 
-    ``blocks[j // 32, b, j % 32]`` is byte b of item j, and ``sums`` has an entry for each place of a block.
+    ``blocks[j // 32, b, j % 32]`` is byte b of item j, and ``sums`` includes the padding of the last block.
     """
     n_bytes = np.uint64(blocks.shape[1])
     address, target, table = blocks.ctypes.data, sums.ctypes.data, bounds.ctypes.data
@@ -279,11 +279,11 @@ def bound_sums(bounds, blocks, sums):
 
 @Kernel
 def collect_possible(sums, kinds, levels, eligible, limits, losses, allowed, rows):
-    """Write the eligible items whose losses may be allowed to ``rows``, in order; return their number.
+    """Write the eligible items that the bounds do not exclude to ``rows``, in order; return their number.
 
-    The loss of item j is the sum of ``losses[c, kinds[j], sums[c, j]]`` over the columns c, and at most
-    ``allowed[kinds[j], levels[j]]`` is allowed. ``limits`` has the largest sum of column 0 for which it is, if all
-    other losses are 0; negative for kinds without any. Without ``eligible`` (an empty array), all items are.
+    The loss of item j, the sum of ``losses[c, kinds[j], sums[c, j]]`` over c, must be at most
+    ``allowed[kinds[j], levels[j]]``. ``limits`` are the largest ``sums[0]`` that pass if all other losses are 0,
+    negative if none does. If ``eligible`` is empty, all items are eligible.
     """
     n_found = 0
     for j in range(kinds.size):  # branch-free, because the outcome is hard to predict
@@ -304,7 +304,7 @@ def collect_possible(sums, kinds, levels, eligible, limits, losses, allowed, row
 
 @Kernel
 def add_scores(rows, counts, lengths, weight, mean_length, scores):
-    """Add the BM25 scores of a word, which ``rows`` have ``counts`` times, to ``scores``, in the order of FTS5."""
+    """Add the BM25 scores of a word, which ``rows`` have ``counts`` times, to ``scores``, rounded as in FTS5."""
     for i in range(rows.size):
         frequency = float(counts[i])
         length = float(lengths[rows[i]])
@@ -315,9 +315,9 @@ def add_scores(rows, counts, lengths, weight, mean_length, scores):
 
 @Kernel
 def gather_positive(scores, total, rows, shares):
-    """Write the places of positive scores to ``rows``, and their shares of ``total``; return their number.
+    """Write the indices of positive scores to ``rows``, and the scores / ``total`` to ``shares``; return their number.
 
-    ``rows`` has room for one more.
+    ``rows`` must have space for one more index.
     """
     found = 0
     for j in range(scores.size):  # branch-free, because the outcome is hard to predict

@@ -41,7 +41,7 @@ class WeightedPairs:
 
     @classmethod
     def sample(cls, label_sets: LabelSets, n_pairs: int, rng: np.random.Generator) -> WeightedPairs:
-        """Draw at most all pairs, half of them similar if both kinds exist."""
+        """Draw up to ``n_pairs`` pairs, half of them similar if both kinds exist."""
         n = label_sets.n_points
         return cls(*label_sets.sample_pairs(min(n_pairs, n * (n - 1)), rng))
 

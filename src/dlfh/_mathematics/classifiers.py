@@ -7,7 +7,7 @@ curvature bound b K'K + 2 eta K0 (one Cholesky factor for all columns), b the la
 then follows its L-BFGS direction (`dlfh._mathematics.descent`).
 
 The two solvers differ in the line search. `Classifiers` keeps the margins of points in memory, which are linear in w,
-so its line search needs no product at all. `solve_by_sums` keeps nothing for a point, for points on a cluster or too
+so its line search needs no product at all. `solve_by_sums` keeps no data of points, which may be on a cluster or too
 many for memory: each trial step is one sum over all points that also returns the gradient. A column tries the step
 length 1 first; if its objective increases, it tries half the length in the next sum, while the other columns proceed.
 """
@@ -43,7 +43,7 @@ _ROWS, _SUMMED_ROWS = 8192, 1024
 class Loss:
     """A convex loss of margins m = u K w.
 
-    losses: From values K w and signs u, writes minus the derivatives of the loss by K w, and returns each column's
+    losses: From values K w and signs u, writes minus d loss / d (K w), and returns each column's
         loss.
     curvatures: From these derivatives and changes of K w, returns each column's sum of second derivatives x changes^2.
     max_curvature: Upper bound of the second derivative.
@@ -84,7 +84,7 @@ class Fit:
 class Classifiers:
     """Features, loss and penalty of classifiers of points in memory, prepared before their signs are known.
 
-    chunks: Yields the rows of K (n, k), in float32 to be quick: where columns nearly coincide, the objective then stays
+    chunks: Yields the rows of K (n, k), in float32 for speed: where columns nearly coincide, the objective then stays
         up to some thousandths above its minimum, because the rounding error of K'K exceeds its smallest eigenvalues.
         See `Chunks`.
     K0 (k, k): Positive semi-definite matrix of the penalty.
@@ -168,7 +168,7 @@ class _PointsInMemory:
 def loss_sums(
     loss: Loss, rows: Iterable[tuple[Singles, Signs]], weights: Floats, columns: Integers, workers: Workers
 ) -> Floats:
-    """Return the loss of each column over some points, followed by its gradient by the weights.
+    """Return the loss of each column over some points, followed by its gradient with respect to the weights.
 
     rows (m, k): Features and signs.
     columns (c,): The columns of the signs that the weights belong to.
@@ -207,7 +207,7 @@ def solve_by_sums(
 
 
 class _SummedPoints:
-    """Points that keep nothing: the last sums at the columns' positions, and the step lengths to try next."""
+    """Points without stored margins: the last sums at the columns' positions, and the step lengths to try next."""
 
     def __init__(self, sums: Sums, weights: Floats) -> None:
         self.sums, self.index, self.length = sums, np.arange(weights.shape[1]), np.ones(weights.shape[1])

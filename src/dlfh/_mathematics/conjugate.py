@@ -2,7 +2,7 @@
 
 (X'X + gamma I) W = X'U for centred X is solved for all bits using only products with the sparse X; the mean is
 subtracted from the products. Each feature is divided by its length (Jacobi preconditioning): without it, the few words
-that occur in every second text would slow down convergence for the many that occur in two or three.
+that occur in half of the texts would slow down convergence for the many that occur in two or three.
 
 Every bit has its own step lengths; groups of bits share the passes over the data. Threads share the rows of products,
 and rows are added up in chunks of a fixed size, so results do not depend on the number of threads. Weights are linear

@@ -13,7 +13,7 @@ from dlfh._validation import Features
 
 #: Distances below which rows may be nearly equal, relative to the root mean square distance between two rows.
 _RADII = (0.05, 0.02, 0.01)
-#: Random projections whose distances stand for those of the rows, and neighbours that are looked at for each row.
+#: Number of random projections, whose distances approximate the rows', and number of neighbours examined per row.
 _N_PROJECTIONS, _N_NEIGHBOURS = 16, 16
 #: Share of the points above which equal rows are a common value, such as an empty text, and not copies.
 _COMMON = 0.1
@@ -24,10 +24,10 @@ def copy_groups(features: Features, classes: Integers) -> Integers:
     """Return a group number for each row, the same for copies: rows of one class that are equal or nearly equal.
 
     Nearly equal rows are copies only if they stand out, see `_nearby`. Rows that more than a tenth of the points share
-    are a common value and not copies. The cost is that of 16 projections and a search in 16 dimensions.
+    are a common value and not copies. The cost is 16 projections and a search in 16 dimensions.
 
-    classes (n,): With label sets as classes, texts of a few common words, which repeat as new texts will, are separated
-        by what they describe.
+    classes (n,): With label sets as classes, equal texts of a few common words, which can arise by chance, are copies
+        only if their labels agree.
     """
     distinct, row = np.unique(_projections(features), axis=0, return_inverse=True)
     groups = _numbered(_nearby(distinct)[row.ravel()], classes)
@@ -44,7 +44,7 @@ def _numbered(*keys: Integers) -> Integers:
 
 
 def copies_per_point(n_groups: int, n_sampled: int, n_points: int) -> float:
-    """Return how often a point occurs, on average, from the number of groups in a sample of the points.
+    """Estimate the mean number of occurrences of a point from the number of groups in a sample.
 
     If all points occur w times and a share f of them is sampled, 1 - (1 - f)^w of the distinct ones are expected.
     """
@@ -81,7 +81,7 @@ def _projections(features: Features) -> Floats:
 
 
 def _nearby(rows: Floats) -> Integers:
-    """Return a group number for each of some distinct rows: connected components of nearly equal ones.
+    """Return the group number of each distinct row: connected components of nearly equal rows.
 
     The radius is the largest within which more than twice as many pairs lie as in the shell of one to two radii. Rows
     that vary continuously have at least as many pairs in the shell, in one dimension, and more in several.
@@ -96,7 +96,7 @@ def _nearby(rows: Floats) -> Integers:
     distances, neighbours = cKDTree(rows).query(rows, k=ranks, distance_upper_bound=2 * max(_RADII))
     for radius in _RADII:
         near = distances < radius
-        # Neighbours further away than the last one of a crowded row are unknown: they count as if they were around.
+        # If all neighbours of a row are near, the next ones are unknown: count as many of them in the shell.
         n_around = np.count_nonzero(distances < 2 * radius) - near.sum() + near[near.all(axis=1)].size
         if near.sum() > 2 * n_around:
             first, place = np.nonzero(near)

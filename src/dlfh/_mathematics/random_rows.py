@@ -1,7 +1,7 @@
-"""A random matrix with a row for each point: the same numbers wherever it is split into blocks.
+"""A random matrix with a row for each point: the same numbers however it is split into blocks.
 
-The first 65,536 rows come from the given generator, each further group of as many rows from a generator whose seed the
-first one draws. So a block is drawn where it is needed, without the blocks before it.
+The first 65,536 rows come from the given generator, each further group of 65,536 rows from a generator with a seed
+drawn by the first. So a block can be drawn without the blocks before it.
 """
 
 from __future__ import annotations

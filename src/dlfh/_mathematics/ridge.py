@@ -5,7 +5,7 @@ densified. With more features than points, the same W comes from the smaller mat
 matrix, W comes from products with the sparse data (`dlfh._mathematics.conjugate`).
 
 Leave-one-out predictions are exact, from one factorisation: for a point with residual e and leverage h, the regression
-without it predicts y - e / (1 - h). The ridge and the means of the features remain those of all points; they do not
+without it predicts y - e / (1 - h). The ridge and the means of the features still come from all points; they do not
 depend on the codes.
 """
 
@@ -287,7 +287,7 @@ def _of_own_features(
 
     Without the point, the inverse B becomes B + uu'/(1 - h) with u = Bz, and the weights w become w - u e/(1 - h).
     Fixing weight c at 0 then subtracts B_c w_c / B_cc from them. With the Cholesky factor L, u_c is the product of
-    column c of L^-1 and ``half``, L^-1 z; few points of a sample have a feature, so few columns are computed.
+    column c of L^-1 and ``half``, L^-1 z; few points of a sample have one, so few columns are computed.
     """
     import scipy.linalg
 

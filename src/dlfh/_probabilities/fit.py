@@ -1,4 +1,4 @@
-"""Fit hash functions and label probabilities together: labels are further targets of the regression of the codes.
+"""Fit hash functions and label probabilities together: labels are additional targets of the codes' regression.
 
 Curves are fitted to leave-one-out scores, so that they hold for new points.
 """
@@ -39,31 +39,31 @@ from dlfh.blocks.base import Blocks
 from dlfh.hashing.base import FitContext, HashFunction, HashLearner
 from dlfh.hashing.feature_maps import Survey
 
-#: Points that curves are fitted to: a curve has two parameters, and few labels need few points.
+#: Number of points that curves are fitted to: minimum, and per label; a curve has two parameters.
 _MIN_POINTS, _POINTS_PER_LABEL = 1 << 11, 256
 #: Maximum number of these points, and of their scores.
 _MAX_POINTS, _MAX_SCORES = 1 << 13, 1 << 25
 #: Maximum number of points in a (points x points) matrix.
 _MAX_POINTS_BY_POINTS = 2048
-#: Weights of the lift that are tried, and the numbers of queries and items.
+#: Candidate weights of the lift, and numbers of queries and items to compare them on.
 _LIFTS, _LIFT_QUERIES, _LIFT_ITEMS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0), 128, 1024
-#: Strength of the pull of slopes towards the median slope, which rare labels need.
+#: Penalty that shrinks slopes towards the median slope, which rare labels need.
 _PENALTY = 10.0
 #: Labels with at least this many positive and negative points determine the median slope.
 _MIN_EXAMPLES = 30
 #: Slope of standardised scores where no label has enough points.
 _DEFAULT_SLOPE = 2.0
-#: Number of points that the prior counts as.
+#: Weight of the prior, in points.
 _PRIOR_POINTS = 1.0
-#: Range of log-odds that records cover, relative to that of left-out points; and at least this.
+#: Range of log-odds that records cover, relative to the range of left-out points, and its minimum.
 _ROOM, _SMALL = 1.25, 1e-3
 #: Scores whose curves are fitted at once.
 _CHUNK_SCORES = 1 << 22
-#: Share of points that are queries, and maximum numbers of queries and items.
+#: Share of points that are queries, maximum and minimum number of queries, and maximum number of items.
 _QUERY_SHARE, _MAX_QUERIES, _MIN_QUERIES, _MAX_ITEMS = 1 / 3, 512, 16, 2048
-#: Table entries times labels of all queries.
+#: Maximum number of table entries of all queries, times labels.
 _MAX_TERMS = 1 << 26
-#: Pairs of each query: its best items, where people read probabilities, and random ones.
+#: Pairs per query: its best items, whose probabilities people read, and random items.
 _N_BEST, _N_RANDOM = 10, 20
 #: Maximum number of probabilities that a combination of modalities, a handful of parameters, is fitted to.
 _MAX_FUSED = 1 << 20
@@ -76,7 +76,7 @@ class LabelFit:
         self.context, self.fitted = context, FittedLabels(n_bits, context.seed, context.workers.n_jobs)
 
     def model(self, modalities: tuple[str, ...]) -> PendingLabels:
-        """Return a function that calibrates the label probabilities of all modalities, for the first use of them."""
+        """Return a function that calibrates the label probabilities of all modalities when first used."""
         return functools.partial(self.fitted.model, modalities)
 
     def fit(
@@ -134,7 +134,7 @@ class LabelFit:
 
 
 class LeftOut(NamedTuple):
-    """Numbers and labels of points, with probabilities by functions that were fitted without them."""
+    """Left-out points: their numbers, labels, and probabilities by functions fitted without them."""
 
     points: Integers
     probabilities: Singles
@@ -206,7 +206,7 @@ class FittedLabels:
         names = tuple(left_out)
         parameters = np.empty((len(MATCHES), len(names), len(names), N_PARAMETERS))
         for number, match in enumerate(MATCHES):
-            if match == "all":  # every item has all labels of a query without any
+            if match == "all":  # every item has all labels of a query without labels
                 queries = {source: each.take(each.labels.any(axis=1)) for source, each in queries.items()}
             lift = _choose_lift(model, match, queries, items, stored)
             model = replace(model, lifts={**model.lifts, match: lift})
@@ -223,7 +223,7 @@ def _choose_lift(
     model: LabelModel, match: Match, queries: BySource, items: BySource, stored: dict[Source, Codes]
 ) -> float:
     """Return the lift by which left-out queries rank items of another modality best."""
-    from dlfh.metrics import mean_average_precision  # here, because a search needs none
+    from dlfh.metrics import mean_average_precision  # here, because a search does not need it
 
     total = np.zeros(len(_LIFTS))
     ways = itertools.permutations(model.functions, 2) if len(model.functions) > 1 else [2 * (*model.functions,)]
@@ -255,7 +255,7 @@ def fit_label_curves(scores: Singles, labels: sp.csr_array, workers: Workers) ->
     start = logit(np.clip(prior, 0.5 / n, 1 - 0.5 / n))
 
     def fit(chosen: Integers, begin_at: float, pull_to: float, penalty: float) -> None:
-        # The curve of a label that scores separate has no finite optimum without a pull: never begin at its end.
+        # Without a penalty, the curve of a perfectly separated label diverges: do not start from its last fit.
         slope[:], intercept[:] = begin_at, start
         step = max(1, _CHUNK_SCORES // n)
         for begin in range(0, len(chosen), step):
@@ -279,7 +279,7 @@ def fit_label_curves(scores: Singles, labels: sp.csr_array, workers: Workers) ->
 
 
 def sample_pairs(left_out: BySource, seed: int) -> tuple[BySource, BySource]:
-    """Return queries and items: different points, the same ones from every source as far as possible."""
+    """Return disjoint queries and items, the same points for every source as far as possible."""
     n_labels = next(iter(left_out.values())).labels.shape[1]
     n_queries = int(np.clip(_MAX_TERMS // (256 * n_labels * len(left_out)), _MIN_QUERIES, _MAX_QUERIES))
     place = np.random.default_rng(seed).random(1 + max(int(each.points.max()) for each in left_out.values()))
@@ -293,7 +293,7 @@ def sample_pairs(left_out: BySource, seed: int) -> tuple[BySource, BySource]:
 
 
 def matching(queries: Mask, items: Mask, match: Match) -> Mask:
-    """Return which items share a label with queries, or have all of their labels: shape (queries, items)."""
+    """Return a mask (queries, items) of the items that share a label with a query, or have all its labels."""
     asked = queries.astype(np.float32)
     shared = asked @ items.T.astype(np.float32)
     return shared > 0 if match == "any" else shared == asked.sum(axis=1)[:, None]

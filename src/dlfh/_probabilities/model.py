@@ -2,8 +2,8 @@
 
 Scores become probabilities by curves. `LabelCurves` turn the scores of a regression into label probabilities, by a
 logistic curve per label. `MatchCurves` turn the score of a query and an item (`scores`) into the probability that the
-item is what the query asks for. These scores multiply the probabilities of labels as if labels were independent, and
-the first items are those whose scores are overestimated. Curves fitted to pairs of left-out points correct both: a
+item matches the query. These scores multiply the probabilities of labels as if labels were independent, and
+overestimate the items ranked first. Curves fitted to pairs of left-out points correct both: a
 monotone, piecewise linear function of the score plus two features of the query, in log-odds, for each choice of
 modalities for queries and for items.
 """
@@ -27,9 +27,9 @@ from dlfh._validation import Features
 from dlfh.codes import n_bytes
 from dlfh.hashing.base import HashFunction, check_array
 
-#: Maximum number of modalities of which every choice is fitted.
+#: Maximum number of modalities for which every subset is fitted.
 _MAX_MODALITIES = 4
-#: Range of probabilities whose logarithms are taken.
+#: Probabilities are clipped to this distance from 0 and 1 before taking log-odds.
 _SMALLEST = 1e-6
 #: Entries of the (queries, centroids, labels) array of terms that is computed at once.
 _CHUNK_TERMS = 1 << 18
@@ -81,7 +81,7 @@ class LabelCurves:
         return np.where(self.trust > 0, log_odds(shares), 0.0)
 
     def extended(self, prior: Floats) -> LabelCurves:
-        """Return curves with new priors, and with new labels that have nothing but a prior."""
+        """Return curves with new priors, and with new labels that have only a prior."""
         more = (0, len(prior) - len(self.prior))
         slope, intercept, trust = (np.pad(each, more) for each in (self.slope, self.intercept, self.trust))
         return LabelCurves(slope, intercept, prior, trust, self.exclusive)
@@ -128,10 +128,10 @@ def query_features(queries: Singles) -> Floats:
 class LabelFunction(HashFunction):
     """Label probabilities of one modality: a regression of the labels, and a curve per label.
 
-    Its projections are the probabilities, so everything that hashes points in blocks can also compute these.
+    Its projections are the probabilities, so code that hashes points in blocks can also compute them.
 
     A *record* lists the labels whose log-odds are most above average for an item, each with its log-odds in a byte.
-    Probabilities in a few bytes are those of centroids, which many items share; the record tells these items apart.
+    Quantised probabilities come from centroids that many items share; the record tells these items apart.
 
     spread (3, n_labels): Means and standard deviations of log-odds, and the range above the mean that a byte covers.
     """
@@ -157,7 +157,7 @@ class LabelFunction(HashFunction):
         return np.packbits(np.pad(bits, ((0, 0), (0, n_bits - bits.shape[1]))), axis=1)
 
     def read_record(self, records: Codes, n_bits: int, probabilities: Singles) -> Singles:
-        """Return probabilities of centroids with those of records in their place; below average, a record says none."""
+        """Return the centroids' probabilities, replaced by the records' for labels that are above average there."""
         n, size = self._entries(n_bits)
         bits = np.unpackbits(records, axis=1)[:, : n * size].reshape(len(records), n, size)
         entries = bits @ (1 << np.arange(size)[::-1])
@@ -210,7 +210,7 @@ class LabelModel:
 
     names: Names of the labels; None if they are the columns of an indicator matrix.
     weights, lifts: Weights of the labels, and weight of the lift for each match: `redundancy_weights`, `label_scores`.
-    fusions: Functions that combine two or more modalities, by the names of these, in the order of the method.
+    fusions: Functions that combine two or more modalities, by the modalities' names in the order of the method.
     matches: Functions from scores to probabilities; None until they are fitted.
     """
 
@@ -245,7 +245,7 @@ class LabelModel:
         return fused / np.maximum(fused.sum(axis=1, keepdims=True), np.float32(1e-30)) if self.exclusive else fused
 
     def _fusion(self, names: tuple[str, ...]) -> Fusion:
-        """Return the combination of some modalities; with weights that they have among all, if it was not fitted."""
+        """Return the fusion of some modalities; if it was not fitted, with their weights in the fusion of all."""
         if names in self.fusions:
             return self.fusions[names]
         whole = self.fusions[tuple(self.functions)]
@@ -293,7 +293,7 @@ class LabelModel:
         return self.quantizer.encode(probabilities)
 
     def encode_suggested(self, modality: str, probabilities: Singles) -> Codes:
-        """Return the bytes of probabilities that a modality suggests, and their records, shape (n, 2 n_bytes)."""
+        """Return a modality's probabilities in bytes, followed by their records, shape (n, 2 n_bytes)."""
         records = self.functions[modality].record(probabilities, self.quantizer.n_bits)
         return np.hstack([self.encode(probabilities), records])
 
@@ -356,7 +356,7 @@ class LabelModel:
 
 
 def combinations(modalities: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the choices of two or more modalities that are fitted: all, or of many modalities all together."""
+    """Return the subsets of two or more modalities to fit: all or, with many modalities, only the full set."""
     n = len(modalities)
     sizes = range(2, n + 1) if n <= _MAX_MODALITIES else (n,)
     return [names for size in sizes for names in itertools.combinations(modalities, size)]

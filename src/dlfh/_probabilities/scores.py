@@ -5,9 +5,9 @@
 
 Where every point has exactly one label, both are sum_l p_l q_l, the probability that the labels are equal.
 
-Both increase with a sum over labels, the score. Labels that say the same (one label under several names) would count
+Both increase with a sum over labels, the score. Redundant labels (one label under several names) would count
 several times, so each has a weight. Where labels are missing from the training data, every probability is too low, and
-frequent labels decide too much: the score also has a lift, lambda sum_l (q_l - pi_l) p_l, with pi the labels' shares.
+frequent labels dominate: the score also has a lift, lambda sum_l (q_l - pi_l) p_l, with pi the labels' shares.
 
 Items are stored by product quantisation over groups of labels. Each group has 256 centroids, of the square roots of its
 labels' probabilities, and an item stores the number of the nearest one: a byte per group. A query is scored by one
@@ -37,7 +37,7 @@ _ALMOST_ONE = 1 - 1e-6
 
 N_CENTROIDS = 256
 _ITERATIONS = 10
-#: Points that centroids are fitted to: more for groups of more labels.
+#: Number of points that centroids are fitted to: maximum, minimum, and per label of a group.
 MAX_POINTS = 1 << 12
 _MIN_POINTS, _POINTS_PER_LABEL = 1 << 10, 1 << 9
 _CHUNK_ROWS = 512
@@ -56,7 +56,7 @@ def redundancy_weights(labels: LabelSets) -> Floats:
     variance = share * (1 - share)
     used = variance > 0
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Pairs that never occur together: r^2 = o_l o_m with the odds o. All pairs, then the others corrected.
+        # Labels that never occur together have r^2 = o_l o_m, o the odds: sum over all pairs, then correct the others.
         odds = np.where(used, share / (1 - share), 0.0)
         apart = odds * (odds.sum())
         covariance = together.data / n - share[one] * share[other]
@@ -119,7 +119,7 @@ class LabelQuantizer:
         n_labels = roots.shape[1]
         n_groups = min(n_bytes(n_bits), n_labels)
         group = np.empty(n_labels, np.int64)
-        # Largest variance first, back and forth over the groups, so that they are equally hard.
+        # Largest variance first, back and forth over the groups, so that all have about the same variance.
         turn, seat = np.divmod(np.arange(n_labels), n_groups)
         group[np.argsort(-roots.var(axis=0), kind="stable")] = np.where(turn % 2, n_groups - 1 - seat, seat)
         centroids = np.zeros((N_CENTROIDS, n_labels), np.float32)

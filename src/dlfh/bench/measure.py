@@ -31,7 +31,7 @@ Measured = tuple[dict[str, Any], dict[str, Any]]
 
 
 def build(cell: Cell, threads: int, memory: int | None = None) -> CrossModalHasher:
-    """Return the unfitted method of a cell; ``memory`` may keep it from running, but does not change its codes."""
+    """Return the unfitted method of a cell; ``memory`` can make it fail, but does not change its codes."""
     method: Any = METHODS[cell.method]
     given: dict[str, Any] = {"n_jobs": threads}
     if not method.info.is_deterministic:
@@ -42,7 +42,7 @@ def build(cell: Cell, threads: int, memory: int | None = None) -> CrossModalHash
 
 
 def retrieval(cell: Cell, parts: Partition, threads: int = 1, memory: int | None = None) -> Measured:
-    """Fit once; return ``values["protocols"][protocol][direction]``, as `_scores` does, and the seconds of training."""
+    """Fit once; return ``values["protocols"][protocol][direction]``, as `_scores` does, and the training time."""
     rows = None
     if cell.train_points is not None and cell.train_points < len(parts.train):
         rows = np.sort(np.random.default_rng(cell.seed).permutation(len(parts.train))[: cell.train_points])
@@ -98,7 +98,7 @@ def given_codes(cell: Cell, parts: Partition, threads: int, memory: int | None =
 #: Points by form and modality: "codes", label probabilities as "bytes"; of queries also real "values" and score tables.
 _Forms = dict[str, dict[str, Array]]
 _Database = tuple[_Forms, Any]  # with labels
-#: Further rankings: the forms of queries and of items. Published figures are Hamming rankings, which have other tables.
+#: Other rankings: the forms of queries and of items. Published results rank by Hamming distance, in separate tables.
 _RANKINGS = {"asymmetric_map": ("values", "codes"), "any_map": ("any", "bytes"), "all_map": ("all", "bytes")}
 
 

@@ -31,7 +31,7 @@ def to_cite(sections: Iterable[Section]) -> list[str]:
     keys = {block.key for section in sections for block in section.blocks}
     uses = {
         "map-unseen": "the main result: items that training never saw, full ranking by Hamming distance",
-        "map-learned": "only beside papers whose database is the training set with its learned codes",
+        "map-learned": "only to compare with papers whose database is the training set with its learned codes",
         "time": "training times",
     }
     return [f"To cite: tables/{key}.tex, {use}." for key, use in uses.items() if key in keys]

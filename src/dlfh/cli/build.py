@@ -275,7 +275,7 @@ def _print_quality(encoder: Encoder, evaluation: EvaluationReport, details: bool
         for name, learner in getattr(encoder.model_, "chosen_", {}).items():
             typer.echo(plain(f"Hash function for {name}, chosen on held-out points: {learner!r}"))
         if evaluation.quality:
-            print_quality(evaluation.quality, "MAP of held-out items as queries for all others")
+            print_quality(evaluation.quality, "MAP with held-out items as queries, all others as database")
         print_calibration(evaluation.calibration)
     for sentence in quality_sentences(encoder, evaluation) if advice else ():
         typer.echo(plain(sentence))

@@ -150,7 +150,7 @@ def search(
     options = {"text": text, "--image": image, "--similar": similar, "--query": query}
     queries = {name: value for name, value in options.items() if value is not None}
     if len(queries.keys() - {"text"}) > 1:
-        raise InputError(f"expected one of --image, --similar and --query, beside a text, got {len(queries)}")
+        raise InputError(f"expected one of --image, --similar and --query, with or without a text, got {len(queries)}")
     outputs = []
     if output is not None:
         from dlfh.collection.pictures import page_path

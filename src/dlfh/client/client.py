@@ -130,7 +130,7 @@ class Client:
     def search(
         self, modality: str, values: Any, k: int = 10, *, text: str | None = None, literal: bool = False, **options: Any
     ) -> Any:
-        """Find the items that match a text, an image or a vector, as `Collection.search`.
+        """Find the items that match a text, an image or a vector, like `Collection.search`.
 
         A batch is sent in as few requests as the service allows; images go one by one. Each request is answered from
         one state of the collection.

@@ -1,7 +1,7 @@
-"""Codes of data in blocks, written to a folder block by block, so that an interrupted run can resume.
+"""Encode data in blocks and write the codes to a folder block by block, so that an interrupted run can resume.
 
 The folder contains a description of the data and the model, and a Parquet file for each block, each written atomically.
-A file depends on the block and the model only, so every run writes the same bytes.
+A file depends only on its block and the model, so every run writes the same bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BATCH = 256
 
 @dataclass(frozen=True)
 class Encoded:
-    """Result of `encode_blocks`: numbers of rows, of blocks, and of blocks that an earlier run had written."""
+    """Result of `encode_blocks`: the numbers of rows, of blocks, and of blocks written by an earlier run."""
 
     n_rows: int
     n_blocks: int
@@ -70,10 +70,10 @@ def encode_blocks(
     overwrite: bool = False,
     show_progress: bool = False,
 ) -> Encoded:
-    """Write the codes of data in blocks to a folder, one Parquet file per block; skip the files of an earlier run.
+    """Encode data in blocks to a folder, one Parquet file per block; skip blocks that an earlier run has written.
 
-    features: Modalities, cut into blocks at the same rows. Workers of a cluster read them by the same paths.
-    folder: Its files, by name, are in the order of the data.
+    features: Modalities, split into blocks at the same rows. Workers of a cluster must find them at the same paths.
+    folder: Output folder. Sorted by name, its files are in the order of the data.
     sources: File or folder of each modality. An earlier run is resumed only if they have not changed.
     cluster: Address of a Dask scheduler, or "local"; by default, this process.
     """
@@ -108,7 +108,7 @@ def encode_blocks(
 
 
 def _check_resumable(folder: Path, description: bytes, overwrite: bool) -> None:
-    """Raise InputError if a folder has other contents, or the codes of other data or another model."""
+    """Raise InputError if a folder holds other files, or codes of different data or of a different model."""
     if not folder.exists():
         return
     existing = folder / _DESCRIPTION

@@ -2,8 +2,8 @@
 
 To detect changes, the index stores content hashes (`dlfh.collection.contents`) with the codes of each item, so no
 further bookkeeping is needed. An item has changed if its stored metadata would change: texts, labels, columns, paths,
-or the hashes of images and vectors. Codes belong to contents: an image that was moved, or whose caption changed, keeps
-its code.
+or the hashes of images and vectors. Codes depend on contents only: an image that was moved, or whose caption changed,
+keeps its code.
 
 A sync writes items in blocks and removes items last. After a crash the collection is closer to its source than before,
 and the next run continues from there.
@@ -40,14 +40,14 @@ from dlfh.errors import InputError
 from dlfh.index import Index
 from dlfh.index.items import Item
 
-#: Number of items that are copied, and that a sync writes, in one step.
+#: Number of items that are copied or synced in one step.
 _BATCH, _BLOCK = 5_000, 512
 _UNREADABLE = "nothing in it can be read"
 
 Metadata = dict[str, Any]
-#: A modality and the content (a text or a hash) whose code can be reused.
+#: A modality, and the content (a text or a hash) whose code can be reused.
 Content = tuple[str, str]
-#: Items that have a known code, by row and modality.
+#: Items to take known codes from, by row and modality.
 Known = dict[tuple[int, str], Item]
 
 
@@ -90,7 +90,7 @@ def put_items(
 
 
 def _has_code(n_items: int, present: Mapping[str, Mask]) -> Mask:
-    """Return which items can be encoded; words of labels serve queries only and are not enough."""
+    """Return a mask of the items that can be encoded; label words are not enough, because they only serve queries."""
     masks = [mask for name, mask in present.items() if name != LABEL_WORDS]
     return np.logical_or.reduce([np.zeros(n_items, bool), *masks])
 
@@ -106,7 +106,7 @@ def _unused_numbers(index: Index, n: int) -> list[str]:
 
 
 def _fill_in_codes(collection: Collection, coded: ItemCodes, labels: list[list[str]], known: Known) -> None:
-    """Take missing codes from items; learned ones if the row's labels have one, or equal that item's labels."""
+    """Copy missing codes from known items; learned codes only if the row's labels have one or equal the item's."""
     by_labels, has_code = collection.encoder.codes_of_labels(labels, len(labels))
     for (row, name), item in known.items():
         if coded.present[name][row]:
@@ -121,7 +121,7 @@ def _fill_in_codes(collection: Collection, coded: ItemCodes, labels: list[list[s
 
 
 def _metadata_of(collection: Collection, items: Items, row: int, contents: dict[str, str]) -> Metadata:
-    """Return the metadata that the index stores; image paths are relative to the collection, so that both can move."""
+    """Return the metadata to store; image paths are relative to the collection, so that both can move together."""
     metadata = dict(items.metadata[row])
     for name, values in items.modalities.items():
         if isinstance(values, list) and isinstance(values[row], Path):
@@ -147,7 +147,7 @@ def _moved(item: Item, source: Collection, target: Collection) -> Metadata | Non
 
 @dataclass(frozen=True)
 class SyncResult:
-    """The changes that `Collection.sync` made, or would make: ids, and the number of all other items.
+    """The changes that `Collection.sync` made, or would make: the changed ids, and the number of unchanged items.
 
     described: By modality, the number of texts, images and vectors whose features were computed.
     problems: Skipped items and values.
@@ -226,7 +226,7 @@ def sync_items(
 def _plan(collection: Collection, items: Items, hashes: FileHashes) -> _Plan:
     """Compare the current metadata of the index with its metadata after the sync."""
     contents = content_hashes(collection.encoder.featurizers_, items, lambda path, row, name: hashes(path))
-    # As they are after writing and reading them.
+    # In the form that they have after being written and read again.
     metadata = [
         json.loads(json.dumps(_metadata_of(collection, items, row, hashed))) for row, hashed in enumerate(contents)
     ]
@@ -263,10 +263,10 @@ def _content(metadata: Metadata, modality: str) -> str:
 
 
 def _without_known(collection: Collection, items: Items, plan: _Plan, rows: list[int]) -> tuple[Items, Known]:
-    """Return the items without texts and images whose codes are known, and the items that have these codes."""
+    """Return the items without the texts and images whose codes are known, and the items that have these codes."""
     known, modalities = Known(), dict(items.modalities)
     for name, values in items.modalities.items():
-        if isinstance(values, list):  # vectors stay: they need no features to be computed
+        if isinstance(values, list):  # vectors are kept: they need no feature computation
             modalities[name] = list(values)
             for place, row in enumerate(rows):
                 content = name, _content(plan.metadata[row], name)
@@ -277,7 +277,7 @@ def _without_known(collection: Collection, items: Items, plan: _Plan, rows: list
 
 
 def _check_readable(items: Items, problems: list[Problem]) -> None:
-    """Raise InputError if too large a share of a modality of the source, not of a block, cannot be read."""
+    """Raise InputError if too large a share of a modality cannot be read, over the whole source."""
     for name in items.modalities:
         failed = [problem for problem in problems if problem.skipped == name]
         if failed:
@@ -288,7 +288,7 @@ def _check_readable(items: Items, problems: list[Problem]) -> None:
 def _put_block(
     collection: Collection, items: Items, vectors: ItemVectors, metadata: list[Metadata], known: Known
 ) -> tuple[list[Problem], set[str]]:
-    """Write items in one step; return the problems, and the ids of items in which nothing can be read."""
+    """Write items in one step; return the problems, and the ids of items without any readable content."""
     metadata = [_described(stored, items, row, vectors.contents[row]) for row, stored in enumerate(metadata)]
     labels = [list(stored.get("labels", [])) for stored in metadata]
     coded = collection.encoder.encode_items(vectors, labels)
@@ -303,7 +303,7 @@ def _put_block(
 
 
 def _described(metadata: Metadata, items: Items, row: int, contents: dict[str, str]) -> Metadata:
-    """Return metadata with the hashes of what was described: a file may have changed since the plan was made."""
+    """Return metadata with the hashes of the contents that were encoded: files may have changed since planning."""
     reused = {
         name: content for name, content in metadata.get(CONTENTS, {}).items() if items.modalities[name][row] is None
     }

@@ -1,8 +1,8 @@
 """Settings for raw items, chosen on held-out items: featurisers, and for `dlfh tune` a method and its parameters.
 
 A sample of the items is split into training and held-out items. For each candidate, the method is fitted to the
-training items, and the held-out items search each other, as new items would. Texts search whole, by one of their words,
-by half of them, and with a typing error, as people do. The best features differ between data sets: colours distinguish
+training items, and the held-out items search each other, as new items would. Text queries are whole texts, one word,
+half of the words, and texts with a typing error. The best features differ between data sets: colours distinguish
 clothes but hardly icons; parts of words help short queries and add noise to long ones.
 
 `Encoder` chooses features on one sample of the items. `tune_items` uses several samples, tries every kind of features,
@@ -42,11 +42,11 @@ from dlfh.features.base import Featurizer
 from dlfh.methods import CrossModalHasher
 from dlfh.methods.catalogue import METHODS
 
-#: Size of the sample, the share of it that is held out, and the fewest items to choose by.
+#: Size of the sample, the held-out share of it, and the minimum number of items for a choice.
 MAX_ITEMS, HELD_OUT, MIN_ITEMS = 1200, 1 / 3, 100
 
 #: Scores of a trial: mean average precision, nDCG@10, and the share of the first five items that have exactly the
-#: query's labels. MAP alone prefers features that find common labels and miss items with all of them.
+#: query's labels. MAP alone prefers features that find common labels but miss items with all labels of the query.
 MEASURES = ("map", "ndcg", "exact")
 
 #: Default code length; docs/answers.md compares the accuracy of several.
@@ -120,8 +120,8 @@ def choose_featurizers(
 ) -> tuple[dict[str, Featurizer], list[Trial[Any]]]:
     """Return the best featuriser of each modality for the raw values of complete items, and the trials.
 
-    The default is the first candidate, if there are fewer than 100 items or no labels. Models that choose their hash
-    functions use fixed ones in trials. The last two trials compare the model's number of bits with twice as many.
+    With fewer than 100 items, or without labels, the first candidate is chosen. Models that choose their hash functions
+    use fixed ones in trials. The last two trials compare the model's number of bits with twice as many.
     """
     is_open = any(len(featurizers) > 1 for featurizers in candidates.values())
     sets = LabelSets.from_labels(labels) if is_open and labels is not None and len(labels) else None
@@ -157,9 +157,9 @@ def evaluate_on(
     *,
     as_configured: bool = False,
 ) -> Trial[Any]:
-    """Return a candidate's trial: the mean scores over samples of featurisers and a model with fixed hash functions.
+    """Evaluate featurisers and a model with fixed hash functions; return a trial with the mean scores over samples.
 
-    With ``as_configured``, the model chooses its hash functions if its parameters say so.
+    With ``as_configured``, the model uses, or chooses, the hash functions that its parameters specify.
     """
     results = [sample.evaluate(featurizers, model, as_configured) for sample in samples]
     return Trial(candidate, np.mean([scores for scores, _ in results], axis=0), setting, option, results[0][1])
@@ -180,7 +180,7 @@ class TrialSample:
     def draw(
         cls, values: Mapping[str, Any], labels: LabelSets, seed: int, size: int = MAX_ITEMS, held_out: float = HELD_OUT
     ) -> TrialSample:
-        """Draw at most ``size`` items, and hold out a share of them; copies stay together."""
+        """Draw at most ``size`` items and hold out a share of them; copies stay on the same side of the split."""
         drawn = np.random.default_rng(seed).permutation(labels.n_points)[:size]
         groups = item_groups({name: _take(column, drawn) for name, column in values.items()})
         held_out_items, others = hold_out_groups(drawn, groups, int(len(drawn) * held_out))
@@ -208,7 +208,7 @@ class TrialSample:
         return scores, int(readable.sum())
 
     def _vectors(self, name: str, featurizer: Featurizer) -> _Vectors:
-        """Return the vectors of all items, from a featuriser that is fitted to the training items."""
+        """Return the vectors of all items, from a featuriser fitted to the training items."""
         key = name, repr(featurizer)
         if key not in self.vectors:
             fitted, values = _changed(featurizer, verbose=False), self.values[name]
@@ -224,7 +224,7 @@ class TrialSample:
 
 
 class _Vectors(NamedTuple):
-    """Vectors of the readable items, the rows of these, and vectors of each held-out text as people ask for it."""
+    """Vectors of the readable items, their rows, and vectors of the query variants of each held-out text."""
 
     matrix: Features
     rows: Integers
@@ -239,7 +239,7 @@ def _take(values: Any, rows: Integers) -> Any:
 
 
 def _as_people_ask(texts: Sequence[str], seed: int) -> Iterator[list[str]]:
-    """Yield one word of each text; half of its words; and its words, of which the longest has two letters swapped."""
+    """Yield one word of each text; half of its words; and all words, with two letters of the longest one swapped."""
     rng = np.random.default_rng(seed)
     words = [text.split() or [text] for text in texts]
     yield [str(rng.choice(each)) for each in words]
@@ -255,7 +255,7 @@ def _changed(estimator: E, **changes: Any) -> E:
 
 
 def _with_fixed_functions(model: CrossModalHasher, matrices: Mapping[str, Features]) -> CrossModalHasher:
-    """Return an unfitted copy with hash functions that suit most features, if the model would choose its own."""
+    """Return an unfitted copy; if the model would choose its hash functions, with ones that suit most features."""
     from dlfh.hashing import Auto, KernelRidge, LinearRidge
 
     changes: dict[str, Any] = {"verbose": False} if "verbose" in model.get_params(deep=False) else {}
@@ -312,8 +312,8 @@ class Candidate:
 class TuningResult:
     """Result of `tune_items`."""
 
-    candidate: Candidate  # the best method and parameters
-    features: dict[str, str]  # the best features of "image" and "text" modalities, if the items have any
+    candidate: Candidate  # best method and parameters
+    features: dict[str, str]  # best features of "image" and "text" modalities, if the items have any
     trials: list[Trial[Any]]  # mean scores over samples
     failures: dict[str, str]  # error messages of candidates that could not be evaluated
 
@@ -328,7 +328,7 @@ def tune_items(
     held_out: float = HELD_OUT,
     show_progress: bool = False,
 ) -> TuningResult:
-    """Choose features, and then a method and its parameters, by their mean scores over samples of the items.
+    """Choose features, then a method and its parameters, by mean scores over samples of the items.
 
     Only complete, labelled items are used. Features are chosen with the first candidate's method and default
     parameters. There are ``n_draws`` samples of at most ``n_items`` items, of which the share ``held_out`` is held out.

@@ -47,7 +47,7 @@ class BuildResult:
     """The collection that `Collection.build` created, open for reading, with measurements.
 
     n_trained: Number of items that the encoder was trained on.
-    n_incomplete: Number of those that lack a modality or labels.
+    n_incomplete: Number of training items that lack a modality or labels.
     problems: Skipped items and values.
     evaluation: Measured with held-out items; empty if none were held out.
     """
@@ -172,7 +172,7 @@ class Collection:
             quality and calibrating probabilities. The default is a tenth of them, at most 300, if there are 200 or
             more. They are added to the collection in the end.
         random_state : int
-            Random seed of the draw.
+            Random seed for drawing these items.
         address : str, optional
             Database to store the items in, see `Index.create`; by default they are stored in the folder.
 
@@ -331,13 +331,13 @@ class Collection:
         """Make the collection equal to items: add new ones, replace changed ones, remove missing ones.
 
         An item is unchanged if its texts, labels, columns, paths and image contents are; contents are compared by
-        hashes. Features are only computed for texts and images that no item of the collection has. After an
+        hashes. Features are computed only for texts and images that are new to the collection. After an
         interruption, the next call continues where this one stopped.
 
         Parameters
         ----------
         items : Items
-            All items that the collection shall contain, for example from `dlfh.datasets.read_items`.
+            All items that the collection should contain, for example from `dlfh.datasets.read_items`.
         remove : bool
             Whether to remove items that are missing.
         max_removed : float
@@ -418,10 +418,10 @@ class Collection:
         k : int
             Number of items to return.
         text : str, optional
-            Words that the items must match too, beside an image or a vector: "red". The probability is the product of
-            both.
+            Words that the items must also match, in addition to an image or a vector: "red". The probability is the
+            product of both.
         literal : bool
-            Whether to search for a text as it is, without correcting, replacing or excluding words.
+            Whether to search for the exact text, without correcting, replacing or excluding words.
         **options
             Further fields of `SearchOptions`.
 
@@ -456,7 +456,7 @@ class Collection:
         k : int
             Number of items to return.
         text : str, optional
-            Words that the items must match too: "red", "not leather". Results are then ranked by the probability that
+            Words that the items must also match: "red", "not leather". Results are then ranked by the probability that
             they share a label with the item and match the words, and all options are allowed.
         **options
             Further fields of `SearchOptions`, except ``match``, ``ranking`` and ``min_probability``. ``modalities`` is
@@ -496,15 +496,15 @@ class Collection:
         Parameters
         ----------
         ids : sequence of str, optional
-            Only the items with these ids.
+            Suggest only for the items with these ids.
         where : dict, optional
-            Only items whose columns match this filter, see `Index.matches`.
+            Suggest only for items whose columns match this filter, see `Index.matches`.
         precision : float
             Minimum share of correct suggestions. A higher precision gives fewer suggestions.
         k : int
             Maximum number of labels per item.
         missing : bool
-            Whether to suggest missing labels of labelled items too. The precision is not guaranteed for these: it
+            Whether to also suggest missing labels of labelled items. Their precision is not guaranteed: it
             depends on how many labels are missing, which is unknown.
 
         Returns
@@ -530,7 +530,7 @@ class Collection:
         return suggest(self, selected(self, ids, where, missing=missing), precision=precision, k=k)
 
     def prepare_meaning(self, wordnet: str | os.PathLike[str] | None = None) -> int:
-        """Prepare the search for words that are rare here, by words and labels of similar meaning; return their number.
+        """Find words and labels of similar meaning for words that are rare in the collection; return their number.
 
         They are written to ``similar.txt`` in the folder of the collection, for English, in about 30 seconds. Searching
         needs no further packages. Prepare again when words or labels have changed.
@@ -538,7 +538,7 @@ class Collection:
         Parameters
         ----------
         wordnet : path, optional
-            Folder with WordNet's database files; by default, those of ``dlfh[meaning]`` or the operating system.
+            Folder with WordNet's database files; by default, the files of ``dlfh[meaning]`` or the operating system.
         """
         from dlfh._persistence.files import replace_file
         from dlfh.collection.meaning import WordNet, find_wordnet, lines, similar_words, wordllama_embedding

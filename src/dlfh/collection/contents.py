@@ -1,8 +1,8 @@
-"""Content hashes: how `Collection.sync` detects changes without computing features again, and copies are recognised.
+"""Content hashes, by which `Collection.sync` detects changes without computing features, and copies are recognised.
 
 The hashes of an item's images and vectors are stored in its metadata, hidden from users, and written together with its
-codes, so that a crash cannot separate them. The hash of an image file is that of the bytes from which its code was
-computed, even if the file was replaced meanwhile. Texts, labels and paths are part of the metadata and need no hash.
+codes, so that a crash cannot separate them. The hash of an image file covers the bytes from which its code was
+computed, even if the file has since been replaced. Texts, labels and paths are part of the metadata and need no hash.
 
 The hashes of files are also cached in ``files.dlfh`` with each file's size, times and inode number: a file whose
 attributes have not changed is not read again. The cache is optional: missing or damaged entries are computed again.
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 #: The cache of file hashes, and its format.
 FILES, _FORMAT = "files.dlfh", "dlfh-files 1"
 
-#: A file that changed this recently may change again without a change of its times.
+#: A file that was modified this recently may change again without a new time stamp.
 _RACY_SECONDS = 2.0
 _MAX_HEADER_BYTES = 1 << 12
-#: Upper bound on the memory of a JSON value with the container or the comma before it.
+#: Upper bound on the memory per JSON value, including its container and separator.
 _BYTES_PER_VALUE = 128
 
 
@@ -48,7 +48,7 @@ def content_hashes(
 ) -> list[dict[str, str]]:
     """Return the hashes of each item's images and vectors, by modality.
 
-    hash_path: Returns the hash of an image file, given its path, row and modality; an empty string if it has none.
+    hash_path: Function that returns the hash of an image file, given its path, row and modality, or an empty string.
     """
     hashes: list[dict[str, str]] = [{} for _ in items.ids]
     for name, values in items.modalities.items():
@@ -92,7 +92,7 @@ def item_groups(modalities: Mapping[str, Any]) -> Integers:
 
 
 def _comparable(values: Any) -> list[Any]:
-    """Return comparable values: for a file, a hash of its contents if another file has the same size."""
+    """Return values to compare: for a file, a hash of its contents if another file has the same size."""
     if not isinstance(values, (list, tuple)):
         return fingerprints([values]).tolist()
     sizes = [_size(value) if isinstance(value, Path) else None for value in values]
@@ -135,7 +135,7 @@ class FileHashes:
         content = hash_file(path)
         is_settled = max(attributes[1], attributes[2]) / 1e9 < began - _RACY_SECONDS
         with suppress(OSError, ValueError):
-            if content and is_settled and _attributes(path) == attributes:  # not replaced meanwhile
+            if content and is_settled and _attributes(path) == attributes:  # not replaced while being hashed
                 self._current[name] = [*attributes, content]
         return content
 

@@ -1,4 +1,4 @@
-"""Raw texts and images to codes: a featuriser for each modality, and a hashing method on their vectors."""
+"""Encode raw texts and images: a featuriser for each modality, and a hashing method for their vectors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dlfh.datasets.items import Items
 
 
-#: Probability of a label that a text names in unknown words, and the least with which words name a label.
+#: Probability of a label that a text names in unknown words, and minimum probability of a label that it names.
 _NAMED, _LIKELY = 0.95, 0.5
 
 
@@ -46,7 +46,7 @@ class Encoder(Parameterized):
         Converts each modality's raw values into vectors. The best of a list is chosen on held-out items (from a sample
         of at most 1,200); with fewer than 100 items, it is the first.
     model : CrossModalHasher
-        Learns codes from the vectors. Fitting works on copies of the model and the featurisers.
+        Learns codes from the vectors. `fit` uses copies of the model and the featurisers.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Encoder(Parameterized):
         Parameters
         ----------
         items : Items
-            The kind of a modality's values (images, texts or vectors) decides its features.
+            The features of a modality depend on the kind of its values: images, texts or vectors.
         model : CrossModalHasher, optional
             By default, ``DLFH(n_bits=128, random_state=0)``.
         image_features : str
@@ -230,7 +230,7 @@ class Encoder(Parameterized):
         return len(rows), vectors.problems
 
     def _choose_featurizers(self, modalities: Mapping[str, Sequence[Any]], labels: Any) -> dict[str, Featurizer]:
-        """Return an unfitted featuriser for each modality: of several candidates, the best for complete items."""
+        """Return an unfitted featuriser for each modality: of several candidates, the best on complete items."""
         from dlfh.collection.choosing import choose_featurizers  # not needed to search
 
         candidates = {
@@ -247,9 +247,9 @@ class Encoder(Parameterized):
         masks = list(present.values())
         if not self.model.info.takes_incomplete:
             return np.logical_and.reduce([labelled, *masks])
-        # A code that all modalities of a point share needs them all.
+        # A code shared by all modalities of a point requires all of them.
         usable = np.logical_and.reduce(masks) if getattr(self.model, "shared_code", False) else np.any(masks, axis=0)
-        # Without self-training, an unlabelled point changes nothing but its own code, which will be hashed.
+        # Without self-training, an unlabelled point affects only its own code, and it will get a hashed one.
         return usable if getattr(self.model, "self_training", 0) else usable & labelled
 
     def _check_enough(self, taught: Mask, present: Mapping[str, Mask], problems: Sequence[Problem]) -> None:
@@ -292,7 +292,7 @@ class Encoder(Parameterized):
     def encode_items(
         self, vectors: ItemVectors, labels: Sequence[Sequence[str]] | None = None, training: Training | None = None
     ) -> ItemCodes:
-        """Return the hashed codes of items, and their learned codes where training or labels provide them.
+        """Return the hashed codes of items, and learned codes where training or labels provide them.
 
         Parameters
         ----------
@@ -355,7 +355,7 @@ class Encoder(Parameterized):
     def label_queries(self, modality: str, texts: Sequence[str], vectors: Features) -> tuple[Singles, list[Named]]:
         """Return the probability of each label for texts with these vectors, and the labels that texts name.
 
-        A text that names a label asks for it, even if the model knows none of the words of that name. A text that
+        A text that names a label asks for it, even if the name consists of words unknown to the model. A text that
         consists of label names asks for these labels only.
         """
         probabilities, found = self.label_probabilities(modality, vectors), []
@@ -373,7 +373,7 @@ class Encoder(Parameterized):
         return probabilities, found
 
     def label_names(self, modality: str) -> tuple[LabelNames, Mask]:
-        """Return the names of labels, and which of them have no word that the text features of a modality know."""
+        """Return the label names, and a mask of the names without any word known to a modality's text features."""
         model = self.label_model
         assert model is not None
         names = [str(name) for name in model.names or ()]
@@ -385,7 +385,7 @@ class Encoder(Parameterized):
         return self._names[modality]
 
     def label_rows(self, labels: Sequence[Sequence[str]]) -> tuple[Singles, Mask]:
-        """Return 1 for each label of items that the model knows and 0 for the others, and which items have any."""
+        """Return rows of 0 and 1 for the labels that the model knows, and a mask of the items that have any of them."""
         assert self.label_model is not None
         names: tuple[Any, ...] = self.label_model.names or ()
         column = {name: number for number, name in enumerate(names)}
@@ -395,10 +395,10 @@ class Encoder(Parameterized):
         return rows, np.asarray(rows.any(axis=1))
 
     def known_labels(self, labels: Sequence[Sequence[str]]) -> tuple[Codes, Mask]:
-        """Return the labels of items as bytes, and which items have any that the model knows."""
+        """Return the labels of items as bytes, and a mask of the items with any label that the model knows."""
         if self.label_model is None:
             return np.zeros((len(labels), n_bytes(self.n_bits)), np.uint8), np.zeros(len(labels), bool)
-        number_of: dict[tuple[str, ...], int] = {}  # most items share their labels with others
+        number_of: dict[tuple[str, ...], int] = {}  # most label sets occur several times
         numbers = [number_of.setdefault(tuple(given), len(number_of)) for given in labels]
         rows, has_labels = self.label_rows([*number_of])
         return self.label_model.encode(rows)[numbers], has_labels[numbers]
@@ -421,7 +421,7 @@ class Encoder(Parameterized):
         return combined
 
     def codes_of_labels(self, labels: Sequence[Sequence[str]] | None, n_items: int) -> tuple[dict[str, Codes], Mask]:
-        """Return the learned codes of label sets and a mask of the items that have one; none if the method has none."""
+        """Return the learned codes of label sets, and a mask of items with one; empty if the method has none."""
         if labels is not None and any(labels) and getattr(self.model_, "label_codes_", None) is not None:
             codes: tuple[dict[str, Codes], Mask] = self.model_.codes_of_labels(labels)  # type: ignore[attr-defined]
             return codes
@@ -466,7 +466,7 @@ class Encoder(Parameterized):
         }
 
     def searchable_modalities(self) -> tuple[str, ...]:
-        """Return the modalities that items are found by; label words serve as queries only."""
+        """Return the modalities by which items can be found; label words only serve as queries."""
         return tuple(name for name in self.modalities_ if name != LABEL_WORDS)
 
     def text_modalities(self) -> tuple[str, ...]:
@@ -501,12 +501,12 @@ def load(folder: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     folder : path
-        It is not trusted: no code in it runs, and its checksum must match.
+        It need not be trusted: no code in it is run, and its checksum is verified.
 
     Returns
     -------
     CrossModalHasher or Encoder
-        It encodes bit for bit as before.
+        Its codes are bit-identical to those of the saved model.
     """
     if is_collection(folder):
         raise ModelError(

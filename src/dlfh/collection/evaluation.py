@@ -28,9 +28,9 @@ from dlfh.datasets.items import Items
 from dlfh.datasets.problem import LABEL_WORDS, Problem
 from dlfh.errors import DataWarning, InputError
 
-#: Fewest complete, labelled items of which some are held out by default, and the maximum number held out by default.
+#: Minimum number of complete, labelled items to hold out some by default, and maximum number held out by default.
 _MIN_ITEMS, _MAX_HELD_OUT = 200, 300
-#: Maximum number of queries per modality to compare probabilities with.
+#: Maximum number of queries per modality for measuring calibration.
 _MAX_QUERIES = 500
 
 _FILE = "evaluation.json"
@@ -47,7 +47,7 @@ class RetrievalQuality:
     codes: "learned", "hashed", or the share of the items' codes that is learned.
     chance: Share of relevant items, which is the expected MAP of a random ranking.
     hamming, asymmetric: MAP of each ranking by codes.
-    any: MAP by the probability of sharing a label, from one modality of the items; 0 if the model has none.
+    any: MAP by the probability of sharing a label, from one modality of the items; 0 without label probabilities.
     ndcg: nDCG@10 of the asymmetric ranking, graded by the number of shared labels.
     exact: Share of the first five items that have exactly the query's labels, by the asymmetric ranking.
     """
@@ -87,7 +87,7 @@ class EvaluationReport:
 
     @classmethod
     def read(cls, folder: Path) -> EvaluationReport:
-        """Return the stored report, or an empty one: nothing depends on the file, so a damaged one is not an error."""
+        """Return the stored report; an empty one if the file is missing or damaged, since nothing depends on it."""
         try:
             tables = json.loads(read_regular(folder / _FILE, _MAX_BYTES))
             return cls(_rows(RetrievalQuality, tables["quality"]), _rows(CalibrationReport, tables["calibration"]))
@@ -114,12 +114,12 @@ class HeldOut:
     database: Items
     query_vectors: ItemVectors
     database_vectors: ItemVectors
-    training: Training | None  # None if the encoder had been fitted before, not to the database
+    training: Training | None  # None if the encoder was fitted to other items
     report: EvaluationReport
 
 
 def hold_out(items: Items, n_queries: int, random_state: int = 0) -> tuple[Items, Items]:
-    """Draw complete, labelled items as queries, at most half of them; return them and the others.
+    """Draw at most half of the complete, labelled items as queries; return the queries and all other items.
 
     Duplicates of a query are queries too, so there may be slightly fewer queries than requested.
     """
@@ -140,8 +140,8 @@ def fit_and_evaluate(
 ) -> HeldOut:
     """Fit and calibrate an encoder, in place, and evaluate it with held-out items.
 
-    Without ``fit``, the encoder has been fitted to other items, and is only evaluated. By default, an encoder that is
-    fitted here is evaluated with 10 % of the complete, labelled items, at most 300, if there are at least 200.
+    Without ``fit``, the encoder must be fitted already, and is only evaluated. By default, an encoder that is fitted
+    here is evaluated with 10 % of the complete, labelled items, at most 300, if there are at least 200.
     """
     if n_queries is None:
         n_complete = int(items.complete().sum())
@@ -265,7 +265,7 @@ def _evaluate_queries(
 
 
 def _is_direction(query: str, database: str, modalities: tuple[str, ...]) -> bool:
-    """Return whether to evaluate a direction: across modalities, or within the only one beside the label words."""
+    """Return whether to evaluate a direction: across modalities, or within the only one apart from label words."""
     if LABEL_WORDS not in modalities:
         return query != database
     return database != LABEL_WORDS and (query != database or len(modalities) == 2)

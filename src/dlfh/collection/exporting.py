@@ -29,7 +29,7 @@ def export(collection: Collection, path: Path, *, modality: str | None = None, o
 
     path: ``.parquet``: all items, with metadata as JSON and codes as bytes. ``.sql``: the same as a PostgreSQL table
         with codes as ``bit(n)``. ``.faiss.zip``: the codes of one modality as an ``IndexBinaryFlat``, ``codes.faiss``,
-        and the ids of its rows, ``ids.json``, in one archive, so that they cannot be of different exports.
+        and the ids of its rows, ``ids.json``, in one archive, so that both always belong together.
     modality: Modality of a faiss index; by default, the first searchable one.
     overwrite: Replace an existing file.
     """
@@ -88,7 +88,7 @@ def _as_faiss(collection: Collection, modality: str, name: str) -> Iterable[byte
     index.add(matrix)
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
-        # ZipInfo has a fixed date, so that equal collections give equal files.
+        # ZipInfo has a fixed date, so that equal collections produce identical files.
         archive.writestr(zipfile.ZipInfo("codes.faiss"), faiss.serialize_index_binary(index).tobytes())
         archive.writestr(zipfile.ZipInfo("ids.json"), json.dumps([*codes], ensure_ascii=False))
     return [file.getvalue()]

@@ -33,14 +33,14 @@ _FORMAT = "dlfh-collection"
 #: Incremented when older versions cannot read new files.
 _FORMAT_VERSION = 1
 
-#: The lock that is held while a collection is built, and the seconds after which an unheld one is abandoned.
+#: Lock held while a collection is built, and seconds after which a temporary folder without it counts as abandoned.
 _LOCK, _ABANDONED_SECONDS = ".building", 60.0
 _WHOLE = "whole"
 _MAX_CARD_BYTES = 1 << 16
 #: The address of the items, if they are stored in a database, and the variable with addresses that the user trusts.
 _ITEMS, _ENGINES = "items.json", "DLFH_ENGINES"
 
-#: Former and current locations of the collection, and the number of those that are kept.
+#: File with current and former locations of the collection, and the number of locations to keep.
 _LOCATIONS, _MAX_LOCATIONS = "places.json", 16
 
 
@@ -69,7 +69,7 @@ def _refuse_address(folder: str | os.PathLike[str]) -> None:
 
 def write_card(folder: Path, index: Index) -> None:
     """Write the card of a collection, with its model's checksum, its index's identity, and the address of its items."""
-    if index.address is not None:  # it has no secrets; None if the items are in the folder
+    if index.address is not None:  # without password; None if the items are in the folder
         replace_file(folder / _ITEMS, [json.dumps({"items": index.address}, indent=2).encode()])
     model = config_checksum(read_model(folder / "model")[0])
     replace_file(folder / _CARD, [_encode(model, index.identity)])
@@ -108,8 +108,8 @@ def read_card(folder: Path) -> dict[str, Any]:
 def open_items(folder: Path, *, writable: bool = False, address: str | None = None) -> Index:
     """Open the items of a collection, in its folder or in a database.
 
-    A folder may come from somebody else, and whoever is connected to gets passwords from the environment. So a database
-    is opened only if the user names it too: as ``address``, or in the environment variable DLFH_ENGINES.
+    A folder may be untrusted, and connecting to a database may send it passwords from the environment. A database is
+    therefore opened only if the user also names it, as ``address`` or in the environment variable DLFH_ENGINES.
     """
     stored = _read_address(folder)
     if stored is not None:
@@ -126,7 +126,7 @@ def open_items(folder: Path, *, writable: bool = False, address: str | None = No
 
 
 def _read_address(folder: Path) -> str | None:
-    """Return the address of the items in its normal form; None if they are in the folder."""
+    """Return the normalised address of the items; None if they are in the folder."""
     try:
         address = json.loads(read_regular(folder / _ITEMS, _MAX_CARD_BYTES))["items"]
     except FileNotFoundError:
@@ -140,7 +140,7 @@ def _read_address(folder: Path) -> str | None:
 
 
 def _engines() -> dict[str, str]:
-    """Return the addresses in DLFH_ENGINES by their normal form. Spaces separate them; quotes protect spaces."""
+    """Return the addresses in DLFH_ENGINES, by normalised form. Spaces separate addresses unless they are quoted."""
     try:
         return {parse_address(address).shown: address for address in shlex.split(os.environ.get(_ENGINES, ""))}
     except InputError as error:
@@ -159,7 +159,7 @@ def record_location(folder: Path, location: Path) -> None:
 
 
 def read_locations(folder: Path) -> list[Path]:
-    """Return the recorded locations; none if the file cannot be read, as only images depend on it."""
+    """Return the recorded locations; an empty list if the file cannot be read, since only images depend on it."""
     try:
         locations = json.loads(read_regular(folder / _LOCATIONS, _MAX_CARD_BYTES))
     except (OSError, ValueError, RecursionError):
@@ -193,7 +193,7 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove temporary folders of killed builds; one without the lock file, or with any other file, is left alone."""
+    """Remove temporary folders of killed builds; keep folders without the lock file, or with any other file."""
     pattern = re.compile(rf"\.{re.escape(path.absolute().name)}-[0-9a-f]{{16}}\.dlfh")
     for entry in path.absolute().parent.iterdir():
         lock_file = entry / _LOCK
@@ -201,7 +201,7 @@ def _remove_abandoned(path: Path) -> None:
             continue
         if time.time() - lock_file.stat().st_mtime < _ABANDONED_SECONDS:
             continue  # another process may be about to lock it
-        with suppress(OSError):  # a link, which no build creates
+        with suppress(OSError):  # a symbolic link, which no build creates
             lock = try_lock(lock_file)
             if lock is not None:
                 shutil.rmtree(entry, ignore_errors=True)

@@ -1,13 +1,13 @@
-"""Vectors and codes of items, and the columns of a collection's index that store codes; items may lack modalities.
+"""Vectors and codes of items, which may lack modalities, and the index columns that store codes.
 
-A modality's column has an item's learned code, if its labels or training provide one, and otherwise its hashed code.
-Items with a learned code have their hashed code in a second column: a learned code only represents the labels, and the
-hashed code distinguishes items with the same labels.
+A modality's column has an item's learned code if its labels or training provide one, and otherwise its hashed code.
+Items with a learned code store their hashed code in a second column: a learned code represents only the labels, while
+the hashed code distinguishes items with the same labels.
 
-If the model has label probabilities, one more column stores them, in as many bytes as a code: 0 and 1 if the labels of
-an item are known, otherwise a prediction from all its modalities. Two more columns per modality store the prediction
-from that modality alone, so that an item can change in one modality: the same bytes, and a record of the labels that
-stand out.
+If the model has label probabilities, one more column stores them, in as many bytes as a code: 0 and 1 for known labels,
+otherwise a prediction from all modalities of the item. Two more columns per modality store the prediction from that
+modality alone, so that one modality of an item can change: the probabilities in the same form, and a record of the
+most distinctive labels.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from dlfh.datasets.items import Items
     from dlfh.features.base import Featurizer
 
-#: The column of label probabilities, which no modality may be called.
+#: The column of label probabilities; a reserved name for modalities.
 LABELS = "labels"
-#: The key of the metadata that holds content hashes (`dlfh.collection.contents`).
+#: The metadata key of content hashes (`dlfh.collection.contents`).
 CONTENTS = "contents"
 
 
@@ -43,8 +43,8 @@ class ItemVectors:
     """Feature vectors of items."""
 
     n_items: int
-    matrices: dict[str, Features]  # by modality, a row for each item that has it in a readable form
-    positions: dict[str, Integers]  # by modality, the items of these rows, ascending
+    matrices: dict[str, Features]  # by modality, a row for each item with a readable value
+    positions: dict[str, Integers]  # by modality, the item of each row, ascending
     problems: list[Problem]  # values that could not be read
     contents: list[dict[str, str]]  # by item, hashes of its images and vectors
 
@@ -81,7 +81,7 @@ class ItemVectors:
         return self.matrices[modality][np.searchsorted(self.positions[modality], items)]
 
     def take_padded(self, modality: str, items: Integers) -> Features:
-        """Return the vectors of some items, in ascending order; zeros for those that lack the modality."""
+        """Return the vectors of items, given in ascending order; zeros for items that lack the modality."""
         present = self.present(modality)[items]
         matrix = self.take(modality, items[present])
         if present.all():
@@ -112,10 +112,10 @@ class ItemCodes:
 
     hashed: dict[str, Codes]  # by hash functions; zeros for items that lack the modality
     present: dict[str, Mask]
-    learned: dict[str, Codes]  # learned in training, or the codes of the items' label sets; zeros elsewhere
+    learned: dict[str, Codes]  # learned in training, or label-set codes; zeros elsewhere
     is_learned: dict[str, Mask]
     suggested_labels: dict[str, Codes]  # by `LabelModel.encode_suggested`; empty if the method has no probabilities
-    labels: Codes  # the labels that items have, in the same form
+    labels: Codes  # known labels of the items, in the same form
     has_labels: Mask
 
 
@@ -140,18 +140,18 @@ def hashed_column(modality: str) -> str:
 
 
 def labels_columns(modality: str) -> tuple[str, str]:
-    """Return the columns of the label probabilities that a modality suggests: bytes, and records."""
+    """Return the columns of the label probabilities predicted from a modality: bytes, and records."""
     return f"{modality}:labels", f"{modality}:records"
 
 
 def suggested_labels(item: Item, modality: str) -> Codes | None:
-    """Return the label probabilities that a modality of an item suggests, in the form of `ItemCodes`."""
+    """Return the label probabilities predicted from one modality of an item, in the form of `ItemCodes`."""
     columns = [item.codes[name] for name in labels_columns(modality) if name in item.codes]
     return np.concatenate(columns) if columns else None
 
 
 def column_names(encoder: Encoder) -> tuple[str, ...]:
-    """Return the columns of an index: one per modality, the second ones, and those of label probabilities."""
+    """Return the columns of an index: codes, hashed codes and label probabilities."""
     names = encoder.modalities_
     suggested = [column for name in encoder.searchable_modalities() for column in labels_columns(name)]
     return (*names, *map(hashed_column, names), *((LABELS, *suggested) if encoder.label_model else ()))
@@ -182,7 +182,7 @@ def index_codes(encoder: Encoder, codes: ItemCodes, rows: Integers) -> dict[str,
 
 
 def hashed_codes(item: Item, modalities: Sequence[str]) -> dict[str, Codes]:
-    """Return the hashed codes of an item, in the modalities that it has."""
+    """Return the hashed codes of an item, by modality."""
     return {name: item.codes.get(hashed_column(name), item.codes[name]) for name in modalities if name in item.codes}
 
 

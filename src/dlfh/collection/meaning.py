@@ -1,8 +1,8 @@
-"""Words of similar meaning, prepared for a collection by WordNet and word embeddings.
+"""Words of similar meaning, prepared for a collection with WordNet and word embeddings.
 
-For each word of an English dictionary, the most similar word or label of the collection is found. Two similarities are
-added: Lin's, of the senses of both words in WordNet, with the information content of a sense derived from its number of
-hyponyms; and the cosine of their glosses, embedded by wordllama. docs/answers.md reports how often the result is right.
+For each word of an English dictionary, the most similar word or label of the collection is found. The score is a
+sum: Lin's similarity of the senses of both words in WordNet, where the information content of a sense is derived from
+its number of hyponyms; and the cosine of their glosses, embedded by wordllama. docs/answers.md reports the accuracy.
 
 The result is a text file in the folder of the collection, ``similar.txt``: searching needs neither package.
 """
@@ -26,33 +26,33 @@ from dlfh.collection.words import tokens
 from dlfh.errors import InputError
 from dlfh.features.text import ENGLISH_STOP_WORDS
 
-#: A word of this many texts is searched for as it is, and may replace others.
+#: A word that occurs in this many texts is never replaced, and may replace others.
 _MIN_TEXTS = 3
-#: Weight of glosses. The least sum of similarities grows with the logarithm of the number of words to choose from, the
-#: best of which is similar by chance; it rejected 90 % of off-topic words (docs/answers.md).
+#: Weight of glosses, and the threshold of the sum of similarities. It grows with the logarithm of the number of
+#: candidates, because more are similar by chance; it rejected 90 % of off-topic words (docs/answers.md).
 _GLOSS_WEIGHT, _MIN_SIMILARITY, _PER_WORD = 1.5, 0.89, 0.059
-#: Lin similarities below the first are 0; so are those by way of senses with less information than the second.
+#: Lin similarities below the first value count as 0, as do those through senses with less information than the second.
 _MIN_LIN, _MIN_INFORMATION = 0.35, 0.15
-#: Senses are in the order of their frequency: the n-th has a weight of 1 / (1 + n * decay). Related senses weigh less.
+#: Senses are ordered by frequency: the n-th has a weight of 1 / (1 + n * decay). Related senses weigh less.
 _DECAY, _RELATED, _N_GLOSSES = 0.25, 0.8, 3
 _BLOCK = 2000
-#: A line of data, or of an index.
+#: A line of a WordNet data or index file.
 _ENTRY = re.compile(r"\d{8} \d\d [nvasr] |\S+ [nvar] \d+ \d+ ")
 _PLACES = ("/usr/share/wordnet", "/usr/local/WordNet-3.0/dict")
 
-#: Returns unit vectors of texts.
+#: Function that returns unit vectors of texts.
 Embed = Callable[[Sequence[str]], Singles]
 
 
 def similar_words(texts: Iterable[str], labels: Iterable[str], wordnet: WordNet, embed: Embed) -> dict[str, str]:
-    """Return dictionary words that are rare in the texts, and the word or label of most similar meaning."""
+    """Map dictionary words that are rare in the texts to the word or label of most similar meaning."""
     return {word: target for word, target, excess in scored_words(texts, labels, wordnet, embed) if excess >= 0}
 
 
 def scored_words(
     texts: Iterable[str], labels: Iterable[str], wordnet: WordNet, embed: Embed
 ) -> Iterator[tuple[str, str, float]]:
-    """Yield words that are rare in the texts, the most similar word or label, and by how much it is similar enough."""
+    """Yield words that are rare in the texts, the most similar word or label, and the score minus the threshold."""
     n_texts = Counter(word for text in texts for word in {*tokens(text)})
     common = [word for word, n in n_texts.items() if n >= _MIN_TEXTS and len(word) > 2 and word.isalpha()]
     targets = {word: word for word in common if word not in ENGLISH_STOP_WORDS}
@@ -91,7 +91,7 @@ def _weight(n: int | Integers) -> Singles:
 
 
 def _embedded(glosses: Sequence[Sequence[str]], embed: Embed) -> tuple[Singles, Integers]:
-    """Return the vectors of the glosses of several words, and where those of each word begin."""
+    """Return the gloss vectors of several words, and the index of each word's first vector."""
     return embed([gloss for each in glosses for gloss in each]), np.cumsum([0, *map(len, glosses[:-1])])
 
 
@@ -103,7 +103,7 @@ class WordNet:
         self._glosses: dict[str, str] = {}
         self._hypernyms: dict[str, list[str]] = {}
         self.related: dict[str, list[str]] = {}  # similar adjectives, and derived words
-        self._senses: dict[str, list[tuple[str, int]]] = {}  # of each lemma, synsets and their ranks by frequency
+        self._senses: dict[str, list[tuple[str, int]]] = {}  # by lemma, its synsets and their frequency ranks
         try:
             for part in ("noun", "verb", "adj", "adv"):
                 for line in _entries(folder / f"data.{part}"):
@@ -143,11 +143,11 @@ class WordNet:
         return frozenset([synset]).union(*(self.ancestors(above) for above in self._hypernyms.get(synset, ())))
 
     def senses(self, word: str) -> list[tuple[str, int]]:
-        """Return the synsets of a word or of its singular, and their ranks among those of a part of speech, from 0."""
+        """Return the synsets of a word or of its singular, and their frequency ranks by part of speech, from 0."""
         return self._senses.get(word) or self._senses.get(singular(word), [])
 
     def weighted_senses(self, word: str) -> dict[str, float]:
-        """Return the synsets of a word and those related to them, with their weights."""
+        """Return the synsets of a word and their related synsets, with weights."""
         weights: dict[str, float] = {}
         for synset, rank in self.senses(word):
             weight = float(_weight(rank))
@@ -157,7 +157,7 @@ class WordNet:
         return weights
 
     def glosses(self, word: str) -> list[str]:
-        """Return the first senses of a word: their lemmas and definitions."""
+        """Return the lemmas and definitions of a word's most frequent senses."""
         return [
             f"{word}: {', '.join(self.lemmas[synset]).replace('_', ' ')}; {self._glosses[synset]}"
             for synset, _ in self.senses(word)[:_N_GLOSSES]
@@ -165,7 +165,7 @@ class WordNet:
 
 
 class _Targets:
-    """The words that others are compared with: for each synset, those with a sense below it."""
+    """The words to compare others with; for each synset, the words that have it or one of its hyponyms as a sense."""
 
     def __init__(self, wordnet: WordNet, words: Sequence[str]) -> None:
         self._wordnet, self._n = wordnet, len(words)
@@ -179,7 +179,7 @@ class _Targets:
         self._of_synset = functools.cache(self._similarities_of_synset)
 
     def similarities(self, word: str) -> Singles:
-        """Return the Lin similarity of a word to every target: the best over pairs of senses, times their weights."""
+        """Return the Lin similarity of a word to every target: the maximum over pairs of senses, weighted."""
         found = np.zeros(self._n, np.float32)
         for synset, weight in self._wordnet.weighted_senses(word).items():
             columns, values = self._of_synset(synset)

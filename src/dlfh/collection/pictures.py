@@ -16,7 +16,7 @@ from dlfh.collection.query import SearchResult
 from dlfh.errors import InputError
 from dlfh.features.images import read_image
 
-#: Margins and heights of lines of a contact sheet in pixels, and lines of a caption.
+#: Margin and line height of a contact sheet in pixels, and number of lines of a caption.
 _GAP, _LINE, _MAX_LINES = 8, 14, 3
 #: Side of an image on the sheet and on the page, in pixels; and images per row of the sheet.
 _SHEET_SIZE, _PAGE_SIZE, _COLUMNS = 192, 320, 5
@@ -63,10 +63,10 @@ def write_answers(
     image: Path | None = None,
     overwrite: bool = True,
 ) -> int:
-    """Draw the items of a result, and write a page beside the picture; return the number of missing images.
+    """Draw the items of a result and write an HTML page beside the picture; return the number of missing images.
 
-    The title is the query, such as ``text: red shoes``, and ``image`` its image. The page contains its images and loads
-    nothing from other hosts. Without ``overwrite``, existing files raise InputError.
+    The title is the query, such as ``text: red shoes``, and ``image`` is its image, if any. The page embeds all images
+    and loads nothing from other hosts. Without ``overwrite``, existing files raise InputError.
     """
     paths = [collection.image_path(item.metadata) for item in result]
     if not any(paths):
@@ -77,7 +77,7 @@ def write_answers(
         facts = " · ".join(filter(None, [item.percentage, ", ".join(item.labels)]))
         thumbnail = None if path is None else _thumbnail(path)
         tiles.append(_Tile(thumbnail, str(item.rank), item.id, item.text(hidden), facts))
-    # Of an id that is a path, the sheet shows the file name, and the page the full path.
+    # If an id is a path, the sheet shows only the file name, and the page shows the full path.
     short = [re.split(r"[/\\]", tile.name.rstrip("/\\"))[-1] or tile.name for tile in tiles]
     captions = [f"{t.heading}. {name}\n{t.text}" if name else t.heading for t, name in zip(tiles, short, strict=True)]
     images = [b"" if tile.image is None else tile.image for tile in tiles]  # empty bytes are drawn as a crossed box

@@ -32,16 +32,16 @@ class SearchOptions:
         Number of items to return.
     modalities : str or sequence of str, optional
         Modalities to search, or "all". The default is the choice that ranked held-out items best when the collection
-        was built or, if none were held out, another modality than the query's.
+        was built or, if none were held out, a modality other than the query's.
     match : {"codes", "words", "both"}, optional
         What a text query is compared with: the codes of items, the words in their texts, or both. The default is the
         choice that ranked held-out items best or, if none were held out, "codes". Images and vectors are always
         compared with codes.
     ranking : {"all", "any", "asymmetric", "hamming"}, optional
-        By the probability that an item has all labels of the query, or any of them; by Hamming distance weighted by the
-        confidence of each bit of the query; or by plain Hamming distance. The default is the choice that ranked
+        Rank by the probability that an item has all labels of the query, or any of them; by Hamming distance with each
+        bit weighted by the query's confidence; or by plain Hamming distance. The default is the choice that ranked
         held-out items best or, if none were held out, "all" for texts and "any" for others. Models without label
-        probabilities have the last two, and "asymmetric" is their default.
+        probabilities support only the last two, and "asymmetric" is their default.
     hashed_only : bool, default False
         Compare hashed codes only, by the ranking "asymmetric" or "hamming", as if no item had labels.
     min_probability : float, optional
@@ -98,7 +98,7 @@ class SearchOptions:
             self._set("where", dict(self.where) or None)
 
     def filled_in(self, modalities: tuple[str, ...], match: str, ranking: str) -> SearchOptions:
-        """Return a copy with these values, which are known to be valid; the others are not checked again."""
+        """Return a copy with these values, without validating any field again."""
         filled = copy.copy(self)
         for name, value in (("modalities", modalities), ("match", match), ("ranking", ranking)):
             filled._set(name, value)
@@ -124,10 +124,10 @@ class Query:
 
     kind: Literal["text", "image", "vector", "code", "id"]
     value: Any
-    modality: str | None = None  # by default, the one called "text" or "image", or else the first that accepts it
+    modality: str | None = None  # default: "text" or "image" if it exists, or else the first that accepts it
     literal: bool = False  # otherwise, typing errors are corrected and negated words exclude items
-    also: Query | None = field(default=None, repr=False)  # a text that items must match too
-    # `Searcher.encode` sets the others; label probabilities and the labels that a text names if the model has them.
+    also: Query | None = field(default=None, repr=False)  # a text that items must also match
+    # Set by `Searcher.encode`; label probabilities and named labels only if the model has label probabilities.
     understanding: Understanding | None = field(default=None, repr=False)
     projection: Singles | None = field(default=None, repr=False)
     labels: Singles | None = field(default=None, repr=False)
@@ -143,7 +143,7 @@ class Query:
 
     @property
     def has_value(self) -> bool:
-        """Whether it is a text, image or vector, and not a code or an id."""
+        """Whether the query is a text, image or vector, not a code or an id."""
         return self.kind in ("text", "image", "vector")
 
 
@@ -173,7 +173,7 @@ def _depth(value: Any) -> int:
 class ResultItem:
     """An item in a search result.
 
-    rank: From 1.
+    rank: Rank in the result, from 1.
     probability: Probability that the item is relevant: that it has every label of a text, or shares a label with an
         image or vector. None if the collection is not calibrated.
     n_equal: Number of items with the same probability, this one included; None if it is unknown. Equal items are
@@ -205,7 +205,7 @@ class ResultItem:
         return "" if self.probability is None else f"{self.probability:.0%}"
 
     def text(self, hidden: Sequence[str] = ()) -> str:
-        """Return the item's texts in one line, without those of the hidden modalities."""
+        """Return the item's texts in one line, except texts of hidden modalities."""
         texts = [value for name, value in self.metadata.items() if isinstance(value, str) and name not in hidden]
         return " | ".join(texts)
 
@@ -222,7 +222,7 @@ class ResultItem:
 
 @dataclass(repr=False)
 class SearchResult(Sequence[ResultItem]):
-    """The items that one query found, the best first.
+    """The items found for one query, best first.
 
     Attributes
     ----------
@@ -235,13 +235,13 @@ class SearchResult(Sequence[ResultItem]):
     modalities : tuple of str
         The modalities that were searched.
     match : {"codes", "words", "both"}
-        What the query was compared with.
+        Whether the query was compared with codes, words or both.
     warning : str or None
         Why the result may be meaningless or empty, for example because no word of the query is known.
     understanding : Understanding or None
         How a text was understood: words that were corrected, replaced, excluded or unknown.
     notes : tuple of str
-        The same in sentences, and a note if no item has all labels of the query.
+        The same as sentences, and a note if no item has all labels of the query.
 
     Examples
     --------
@@ -318,7 +318,7 @@ class SearchResult(Sequence[ResultItem]):
 
 
 def issue_warnings(results: Sequence[SearchResult]) -> None:
-    """Issue the first warning of several results, for the caller of the calling function."""
+    """Issue the first warning of several results, attributed to the caller's caller."""
     texts = [result.warning for result in results if result.warning]
     if texts:
         others = f" (and {len(texts) - 1} more queries)" if len(texts) > 1 else ""

@@ -1,13 +1,13 @@
 """Rank items by the probability that they are relevant.
 
-The evidence for an item are its label probabilities, the similarity of its codes to the query and the share of the
+The evidence for an item is its label probabilities, the similarity of its codes to the query and the share of the
 query's words in its texts. `Calibration` turns it into log-odds. Items with equal log-odds, such as those with the same
 labels and no word of the query, are ordered by the words that name labels, then by the distance of their hashed codes,
 first in the searched modalities and then in the others, and finally by insertion order.
 
-Items in a database are not all ranked, but those on a shortlist, like a small local collection: the nearest codes by
-Hamming distance in each searched column, and the texts with the best matching words. Results equal those of a local
-collection as far as the shortlist contains them; docs/engines.md reports how far that is.
+In a database, only the items on a shortlist are ranked, as in a small local collection: the items with the nearest
+codes by Hamming distance in each searched column, and with the best matching words. Results equal those of a local
+collection if the shortlist contains them; docs/engines.md reports how often it does.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ from dlfh.index.nearest import Tables
 from dlfh.index.scan import Bounds, Evidence
 from dlfh.index.words import Matches, union
 
-#: A shortlist has ``_FACTOR * k`` items of each column, and at least ``_MIN_LENGTH``.
+#: A shortlist has ``_FACTOR * k`` items per column, and at least ``_MIN_LENGTH``.
 _FACTOR, _MIN_LENGTH = 20, 500
 
-#: Return the items that have words of a text in the given text columns.
+#: Function that returns the items with words of a text in the given text columns.
 FindWords = Callable[[str, Sequence[int]], Matches]
 
-#: Smaller collections are not scanned. Number of items compared before a scan, at least and by item of the result.
+#: Minimum size of a collection to scan; number of items compared before a scan, at least and per requested result.
 _MIN_SCANNED, _SAMPLE, _SAMPLE_PER_RESULT = 1 << 16, 1 << 12, 1 << 6
 #: A kind of items is one byte: a bit for each modality, and one for learned codes.
 _MAX_SCANNED_MODALITIES = 6
 _n_searches = itertools.count()
-#: A scan that finds many items is repeated with what is known then.
+#: A scan that finds many items is repeated with the better bounds that it provides.
 _MAX_SCANS = 3
 _MAX_DISTINCT = 12
 
 
 class SearchSpace(NamedTuple):
-    """The items to rank, those with words of a text, and a mask of the items that may be returned (None: all)."""
+    """The items to rank, a function that finds items by words, and a mask of allowed results (None: all items)."""
 
     items: Index
     matches: FindWords
@@ -62,18 +62,18 @@ class SearchSpace(NamedTuple):
 
 
 class EncodedQuery(NamedTuple):
-    """A query in the form that codes and texts are compared with."""
+    """A query in the form needed to compare it with codes and texts."""
 
     modality: str | None  # None for an item of the collection, for which probabilities are not calibrated
     code: Codes
     values: Array  # signs and weights of the query's bits
-    tie_breakers: Mapping[str, Array]  # by modality, what hashed codes are compared with to order equal items
+    tie_breakers: Mapping[str, Array]  # by modality, values to compare with hashed codes to order equal items
     text: str | None = None
     labels: Singles | None = None  # the probability of each label, if items are ranked by them
-    explained: frozenset[str] = frozenset()  # words by which a text names labels: texts decide on the others only
+    explained: frozenset[str] = frozenset()  # words that name labels; only the other words are matched in texts
 
     def tables(self, modality: str) -> Tables:
-        """Return distance tables of a tie-breaker; most queries have the same for all modalities."""
+        """Return the distance tables of a tie-breaker; for most queries, all modalities share them."""
         return _tables(self.tie_breakers[modality].tobytes(), self.tie_breakers[modality].dtype)
 
 
@@ -82,11 +82,11 @@ class Ranked(NamedTuple):
 
     positions: Integers
     log_odds: Floats
-    n_equal: Integers  # number of items with the same log-odds, the item included
+    n_equal: Integers  # number of items with the same log-odds, including this one
 
 
 class _Comparison(NamedTuple):
-    """The items with words of a query, what codes are compared with, and by kind of items, weight of words and bias."""
+    """The items with words of a query, the other evidence, and word weights and biases by kind of items."""
 
     words: Matches
     evidence: Sequence[Evidence]
@@ -95,9 +95,9 @@ class _Comparison(NamedTuple):
 
 
 class Ranker:
-    """Ranks the items of an index for queries of one modality, by options whose defaults are filled in.
+    """Ranks the items of an index for queries of one modality, by options with all defaults filled in.
 
-    In a large index, a scan finds the items that can be among the best; only these are compared with the query exactly.
+    In a large index, a scan finds the items that can be among the best; only these are compared exactly.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Ranker:
         self._fit = partial((encoder.calibration_ or Calibration()).fit_for, options.ranking or "", modality or "")
 
     def rank(self, query: EncodedQuery, candidates: Mask | None = None) -> Ranked:
-        """Return the best items for a query, of the candidates."""
+        """Return the best candidates for a query."""
         options, comparison = self._options, self._compare(query)
         positions = self._possible(comparison, candidates)
         log_odds = self._log_odds(comparison, positions)
@@ -146,7 +146,7 @@ class Ranker:
         return Ranked(positions[order], log_odds[order], n_equal[order])
 
     def _first_of_ties(self, query: EncodedQuery, positions: Integers, n: int) -> Integers:
-        """Return which ``n`` of some equally probable items come first."""
+        """Return the first ``n`` of several equally probable items."""
         chosen, tied = np.empty(0, np.int64), np.arange(len(positions))
         for key in self._tie_breakers(query) if len(tied) > n else ():
             values, missing = key(positions[tied]), n - len(chosen)
@@ -157,7 +157,7 @@ class Ranker:
         return np.append(chosen, tied[: n - len(chosen)])
 
     def _tie_breakers(self, query: EncodedQuery) -> Iterator[Callable[[Integers], Floats]]:
-        """Yield functions that return sort keys of equally probable items, given in ascending order."""
+        """Yield functions that return sort keys for equally probable items, which are given in ascending order."""
         if self._options.match == "both" and query.labels is not None and query.explained:
             # Items with the words that name the labels come first.
             found = self._matches(" ".join(sorted(query.explained)), self._columns)
@@ -226,7 +226,7 @@ class Ranker:
         return weights, biases
 
     def _possible(self, comparison: _Comparison, candidates: Mask | None) -> Integers:
-        """Return the candidates, without some that are less probable than the best ``k``."""
+        """Return the candidates, except those that are known not to be among the best ``k``."""
         options, n, words = self._options, len(self._items), comparison.words.positions
         words = words if candidates is None else words[candidates[words]]
         if options.match == "words":
@@ -264,7 +264,7 @@ class Ranker:
     def _scan(
         self, comparison: _Comparison, least: float, levels: Codes, level: int, candidates: Mask | None
     ) -> Integers:
-        """Return the candidates whose log-odds can be ``least`` or more."""
+        """Return the candidates whose log-odds can reach ``least``."""
         worth = (each.worth(np.zeros(1, np.int64))[:, 0] for each in comparison.evidence)
         allowed = np.add.outer(comparison.biases - least + sum(worth), np.zeros(256))
         allowed += np.multiply.outer(comparison.of_words, np.arange(256) * (2 / 255))
@@ -277,7 +277,7 @@ class Ranker:
         return self._items.distances_at(columns, tables, positions)[0]
 
     def _compared(self, modality: str) -> tuple[int, ...]:
-        """Return the columns of the codes that are compared in a modality."""
+        """Return the columns of the codes to compare in a modality."""
         return self._numbers(*(hashed_column(modality),) * self._options.hashed_only, modality)
 
     def _numbers(self, *names: str) -> tuple[int, ...]:
@@ -297,7 +297,7 @@ def _nth_largest(values: Floats, n: int) -> float:
 
 
 def _similarity(length: float, n_bits: int, distances: Floats) -> Floats:
-    """Return the similarity of codes to a query, whose values have the absolute sum ``length``; of no code, 0."""
+    """Return the similarity of codes to a query whose absolute values sum to ``length``; 0 without a code."""
     return (length - 2 * np.where(np.isfinite(distances), distances, 0.0)) / n_bits
 
 
@@ -307,7 +307,7 @@ def _tables(values: bytes, dtype: np.dtype[Any]) -> Tables:
 
 
 def _may_compile() -> bool:
-    """Return whether kernels may be used: a process that answers one query is faster without loading Numba."""
+    """Return whether to use compiled kernels: a process with a single query is faster without loading Numba."""
     return next(_n_searches) > 0 or "numba" in sys.modules
 
 
@@ -318,13 +318,13 @@ def fetch_shortlist(index: Index, words: WordIndexFile, query: EncodedQuery, opt
     positions = np.array([position for position, _ in stored], np.int64)
 
     def matches(text: str, columns: Sequence[int]) -> Matches:
-        """Return `WordIndex.matches` in the shortlist, with word weights of the whole collection."""
+        """Return `WordIndex.matches` in the shortlist, with the word weights of the whole collection."""
         found = words.matches(text, columns)
         known = words.positions()[found.positions]
         _, rows, places = np.intersect1d(known, positions, assume_unique=True, return_indices=True)
         return Matches(places, found.coverage[rows])
 
-    # Items may have changed after the search.
+    # Items may have changed since the search.
     candidates = np.ones(len(items), bool) if options.where is None else items.matches(options.where)
     if options.ids is not None:
         allowed = {*options.ids}

@@ -1,4 +1,4 @@
-"""Answer queries: encode them, rank the items of a collection, and return those that were found."""
+"""Answer queries: encode them, rank the items of a collection, and return the results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from dlfh.features.text import BagOfWords
 from dlfh.index import Index
 from dlfh.index.where import names_of, parse_where
 
-#: Minimum probability at which an item is excluded for a label, and at which the first result counts as relevant.
+#: Minimum probability of an excluded label to exclude an item, and of the first result to count as relevant.
 _EXCLUDED = _LIKELY = 0.5
 
 
@@ -60,8 +60,8 @@ class Searcher:
         self.encode([each for query in asked for each in (query, query.also) if each is not None])
         is_ranked = any(query.kind != "code" for query in queries)
         space = self._local_space(options) if is_ranked and not self._in_database else None
-        rankers: dict[str, Ranker] = {}  # the queries of one modality share one
-        by_code: Iterator[SearchResult] | None = None  # one search finds the items of all codes
+        rankers: dict[str, Ranker] = {}  # shared by the queries of one modality
+        by_code: Iterator[SearchResult] | None = None  # all codes are searched at once
         results = []
         for given, query, filled in zip(queries, asked, resolved, strict=True):
             checkpoint()
@@ -72,7 +72,7 @@ class Searcher:
             encoded = self._encoded(query, filled)
             here = space or fetch_shortlist(self.index, self.words, encoded, filled)
             ranker = rankers.get(encoded.modality or "")
-            if ranker is None:  # the least probability is one of those that are shown
+            if ranker is None:  # min_probability refers to the probabilities shown
                 scope = filled if filled.min_probability is None else replace(filled, min_probability=None)
                 ranker = Ranker(here.items, self.encoder, encoded.modality, scope, here.matches)
             if space is not None and encoded.modality is not None:
@@ -81,9 +81,9 @@ class Searcher:
         return results
 
     def _with_text(self, query: Query, options: SearchOptions) -> Query:
-        """Return a query whose items must match a text too; an item stands for its labels and its hashed code."""
+        """Return a query whose results must also match a text; an item is replaced by its labels and hashed code."""
         if options.radius is not None or query.kind == "code":
-            raise InputError("a text beside another query compares probabilities: it takes neither a radius nor a code")
+            raise InputError("a query with an added text is ranked by probability: it takes neither a radius nor a code")
         if query.kind != "id":
             return query
         item, model = self.index.get(query.value), self.encoder.label_model
@@ -200,7 +200,7 @@ class Searcher:
         self.__dict__.pop("_reader", None)
 
     def encode(self, queries: Sequence[Query]) -> None:
-        """Encode the texts, images and vectors that are not encoded yet, those of one modality together."""
+        """Encode the texts, images and vectors that are not encoded yet, one modality at a time."""
         groups: dict[tuple[str, str], list[Query]] = {}
         for query in queries:
             if query.has_value and query.projection is None:
@@ -208,13 +208,13 @@ class Searcher:
         for (modality, kind), group in groups.items():
             featurizer = self.encoder.featurizer(modality)
             for query in group if kind == "text" and isinstance(featurizer, BagOfWords) else ():
-                if isinstance(query.value, str):  # others are refused by the featuriser
+                if isinstance(query.value, str):  # the featuriser rejects other values
                     understood = Understanding(query.value) if query.literal else self._reader.read(query.value)
                     query.understanding = understood
             values: Any = [query.understanding.text if query.understanding else query.value for query in group]
             if sp.issparse(values[0]):
                 values = sp.vstack([value.reshape((1, -1)) for value in values], format="csr")
-            if kind == "vector" and featurizer.takes != "vectors":  # as the featuriser returns them
+            if kind == "vector" and featurizer.takes != "vectors":  # already in the form that the featuriser returns
                 vectors = check_features(values, modality, featurizer.n_features_)
             else:
                 vectors = featurizer.transform(values)
@@ -269,16 +269,16 @@ class Searcher:
         return SearchSpace(self.index, self.words.matches, candidates, warnings)
 
     def in_memory(self) -> Searcher:
-        """Return a searcher that ranks all items, for evaluation: a database's are copied into memory."""
+        """Return a searcher that ranks all items, for evaluation; items in a database are copied into memory."""
         if not self._in_database:
             return self
         index = in_memory(self.index.items(), self.index.n_bits, self.index.modalities)
         return Searcher(self.encoder, index, WordIndexFile(index, self.words.modalities, self.words.folder))
 
     def log_odds(self, modality: str, vectors: Features, texts: Sequence[str] | None) -> tuple[Floats, Mask] | None:
-        """Return the log-odds of every item for queries with default options, and which items have learned codes.
+        """Return the log-odds of every item for queries with default options, and a mask of items with learned codes.
 
-        None if the collection is not calibrated.
+        Return None if the collection is not calibrated.
         """
         ranking = self._default_ranking("vector" if texts is None else "text", modality, SearchOptions())
         if not self.calibration.is_fitted_for(ranking, modality):
@@ -312,8 +312,8 @@ class Searcher:
         excludes_only = bool(text.understanding and text.understanding.excluded and not tokens(text.text or ""))
         unknown = [] if excludes_only and query.also else self._unknown_words(text, options)
         if excludes_only and not query.also:
-            unknown = ["This text only excludes: write what to search for, too"]
-        if unknown:  # what is found would be arbitrary
+            unknown = ["This text only excludes items: add words to search for"]
+        if unknown:  # results would be arbitrary
             candidates = np.zeros(len(space.items), bool)
         if query.also is None:
             ranked = ranker.rank(encoded, candidates)
@@ -355,24 +355,24 @@ class Searcher:
 
     @cached_property
     def _topics(self) -> list[str]:
-        """The most frequent labels, of at most a thousand items."""
+        """The most frequent labels among at most a thousand items."""
         some = itertools.islice(self.index.items(), 1000)
         counts = Counter(label for item in some for label in labels_of(item.metadata or {}))
         return [label for label, _ in counts.most_common(8)]
 
     def _shown(self, log_odds: Floats, query: Query, encoded: EncodedQuery, options: SearchOptions) -> Floats:
-        """Return the log-odds of the probabilities that are shown."""
+        """Return the log-odds corrected for the first results."""
         about = options.ranking or "", encoded.modality or "", encoded.text, query.named.words
         return self.calibration.shown_log_odds(log_odds, *about)
 
     def _rank_both(
         self, log_odds: Floats, text: Query, options: SearchOptions, candidates: Mask | None, space: SearchSpace
     ) -> Ranked:
-        """Rank by the probability of matching another query, given as log-odds, times that of matching a text."""
+        """Rank by the probability of matching the other query, given as log-odds, times that of matching the text."""
         scope = SearchOptions(options.k, hashed_only=options.hashed_only)
         filled = self.resolve(text, scope)
         encoded = self._encoded(text, filled)
-        others = np.full(len(log_odds), 700.0)  # certain: a text that only excludes
+        others = np.full(len(log_odds), 700.0)  # a text that only excludes matches with certainty
         if tokens(encoded.text or ""):
             others = Ranker(space.items, self.encoder, encoded.modality, filled, space.matches).log_odds(encoded)
         product = probability(log_odds) * probability(self._shown(others, text, encoded, filled))
@@ -385,7 +385,7 @@ class Searcher:
         return Ranked(positions[order], both, n_equal)
 
     def _excluded(self, query: Query, text: Query, space: SearchSpace) -> Mask | None:
-        """Return which items are the query itself, or have a label or word that a text excludes; None if none is."""
+        """Return a mask of the query's own item and of items with an excluded label or word; None without any."""
         terms = text.understanding.excluded if text.understanding is not None else ()
         is_item = query.kind == "id" and query.value in space.items
         if not terms and not is_item:
@@ -406,7 +406,7 @@ class Searcher:
         return excluded
 
     def _notes(self, query: Query, found: Sequence[ResultItem]) -> Iterator[str]:
-        """Yield how a text was understood, and whether no item has all of its labels."""
+        """Yield notes on how a text was understood, and a note if no item has all of its labels."""
         if query.understanding is not None:
             yield from query.understanding.sentences()
         model, asked = self.encoder.label_model, query.named.labels
@@ -426,7 +426,7 @@ class Searcher:
         for query, distances, learned, positions in zip(
             queries, hits.distances, hits.learned, hits.positions.tolist(), strict=True
         ):
-            is_all = len(distances) < options.k  # otherwise further items may be as far as the last one
+            is_all = len(distances) < options.k  # otherwise further items may tie with the last one
             found = []
             for row, item in enumerate(self.index.items(positions)):
                 distance, code = int(distances[row]), item.codes[modality].tobytes().hex()
@@ -448,7 +448,7 @@ class Searcher:
         """Return a warning if the model knows no word of a text and, if words are searched, no item contains one."""
         if query.kind != "text" or query.is_known or query.named.words:
             return []
-        # Codes alone do not need the word index, which takes long to build for a database.
+        # A search by codes alone does not need the word index, which is slow to build for a database.
         if self.words.modalities and (options.match != "codes" or not self._in_database):
             if not len(self.words.matches(query.text or "").positions):
                 return [f"None of these words occur in the collection: {query.value}"]
@@ -458,6 +458,6 @@ class Searcher:
 
 
 def _weighted_distances(values: Array, codes: Codes) -> Floats:
-    """Return for each code the sum of the absolute values whose signs differ from it."""
+    """Return, for each code, the sum of the absolute values whose signs differ from the code's bits."""
     differs = (values > 0) != (unpack(codes, len(values)) > 0)
     return np.where(differs, np.abs(values.astype(np.float64)), 0.0).sum(axis=1)

@@ -1,4 +1,4 @@
-"""Suggest labels: those that an item's content makes probable and that the item does not have."""
+"""Suggest probable labels that items do not have."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from dlfh.collection.item_codes import suggested_labels
 from dlfh.collection.query import html_table, labels_of
 from dlfh.errors import InputError
 
-#: Items whose known labels a threshold is checked with, drawn at random if there are more. With fewer than the second
-#: number, the predicted probabilities themselves say how precise suggestions are.
+#: Maximum number of labelled items for choosing a threshold, drawn at random if there are more. With fewer than the
+#: second number, the precision is estimated from the predicted probabilities themselves.
 _MAX_CHECKED, _MIN_CHECKED = 20_000, 50
-#: Standard errors above the promised precision. Curves are fitted to the same items, so one is too few.
+#: Margin above the requested precision, in standard errors. Curves are fitted to the same items, so 1 is too few.
 _MARGIN = 2.0
-#: Items and probabilities that are read at once.
+#: Maximum numbers of items and of probabilities in a batch.
 _MAX_BATCH, _MAX_PROBABILITIES = 1 << 12, 1 << 22
 #: Thresholds are multiples of 1 / _STEPS.
 _STEPS = 1000
@@ -48,18 +48,18 @@ class Suggestion(NamedTuple):
 class Precision:
     """Precision and recall of suggestions by threshold, from items whose labels are known."""
 
-    counts: Floats = field(default_factory=lambda: np.zeros(_STEPS + 1))  # of probabilities, by interval
-    hits: Floats = field(default_factory=lambda: np.zeros(_STEPS + 1))  # of those whose label is right
-    n_items: int = 0  # with known labels; 0 if the probabilities are taken at their word
+    counts: Floats = field(default_factory=lambda: np.zeros(_STEPS + 1))  # number of probabilities, by interval
+    hits: Floats = field(default_factory=lambda: np.zeros(_STEPS + 1))  # number of correct labels, by interval
+    n_items: int = 0  # number of labelled items; 0 if the precision is estimated from probabilities
 
     def add(self, probabilities: Singles, truth: Array) -> None:
-        """Count the probabilities of items (n, n_labels) and their labels, or the probabilities again."""
+        """Add probabilities of items (n, n_labels) and their true labels, or the probabilities in place of these."""
         places = np.clip(probabilities * _STEPS, 0, _STEPS).astype(np.int64).ravel()
         self.counts += np.bincount(places, minlength=_STEPS + 1)
         self.hits += np.bincount(places, truth.ravel(), _STEPS + 1)
 
     def threshold(self, precision: float, margin: float = 1.0) -> float | None:
-        """Return the smallest threshold with this precision, with a margin in standard errors, and of one error."""
+        """Return the smallest threshold with this precision, plus a margin in standard errors and one wrong label."""
         counts, hits = self._above()
         errors = np.sqrt(precision * (1 - precision) * counts)
         enough = np.flatnonzero(hits >= precision * (counts + 1) + margin * errors)
@@ -85,11 +85,11 @@ class Suggestions(Sequence[Suggestion]):
     ----------
     suggestions : list of Suggestion
     threshold : float or None
-        Smallest probability that is suggested; None if no threshold reaches the precision.
+        Minimum probability of a suggestion; None if no threshold reaches the precision.
     precision, recall : float
-        Share of right suggestions, and of known labels that are suggested, measured on items whose labels are known.
+        Share of correct suggestions, and share of known labels that are suggested, measured on labelled items.
     n_checked : int
-        Number of these items; 0 if they were too few, and precision and recall are predicted.
+        Number of these items; 0 if there are too few, so that precision and recall are predicted.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def _counted(n: int, noun: str) -> str:
 
 
 def check_suffix(path: Path) -> str:
-    """Return the suffix of a file for suggestions."""
+    """Return the suffix of a file for suggestions; raise InputError if it is not supported."""
     if path.suffix not in (".csv", ".json", ".parquet"):
         raise InputError(f"cannot write suggestions to {path.name!r}: its name must end in .csv, .json or .parquet")
     return path.suffix
@@ -178,7 +178,7 @@ def selected(
 def suggest(
     collection: Collection, positions: Integers, *, precision: float, k: int, checked: Precision | None = None
 ) -> Suggestions:
-    """Return suggested labels of the items at the given positions, which they do not have.
+    """Suggest labels that the items at the given positions do not have.
 
     checked: The result of `check_precision`, if known.
     """
@@ -187,12 +187,12 @@ def suggest(
     names = [*map(str, model.names or ())]
     checked = checked or check_precision(collection)
     threshold = checked.threshold(precision, _MARGIN if checked.n_items else 1.0)
-    if threshold is not None:  # where precision comes easily, no label that is more likely wrong than right
+    if threshold is not None:  # never suggest a label that is more likely wrong than right
         threshold = max(threshold, min(precision, 0.5))
     least = np.inf if threshold is None else threshold
     found: list[Suggestion] = []
     for identifiers, probabilities, known in _predicted(collection, positions):
-        if model.exclusive:  # an item that has its label lacks none
+        if model.exclusive:  # an item with its only label lacks none
             known |= known.any(axis=1, keepdims=True)
         rows, labels = np.nonzero((probabilities >= least) & ~known)
         order = np.lexsort((labels, -probabilities[rows, labels], rows))
@@ -204,9 +204,9 @@ def suggest(
 
 
 def check_precision(collection: Collection) -> Precision:
-    """Measure the precision of suggestions on items whose labels are known.
+    """Measure the precision of suggestions on labelled items.
 
-    Their probabilities do not depend on these labels: for training items, they are leave-one-out predictions.
+    Their probabilities do not depend on their labels: for training items, they are leave-one-out predictions.
     """
     positions, checked = collection.index.positions(), Precision()
     labelled = positions[~collection.index.matches(_UNLABELLED)]

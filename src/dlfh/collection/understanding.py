@@ -1,4 +1,4 @@
-"""Understand a text query: labels that it names, exclusions, typing errors, synonyms, emoji, and unknown words."""
+"""Parse a text query: named labels, exclusions, typing errors, synonyms, emoji and unknown words."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from dlfh.collection.words import tokens
 from dlfh.errors import InputError
 from dlfh.features.text import ENGLISH_STOP_WORDS
 
-#: The user's synonyms and prepared words of similar meaning, in the folder of a collection; and the largest file.
+#: Files of the user's synonyms and of words of similar meaning, in a collection's folder; and their maximum size.
 SYNONYMS_FILE, SIMILAR_FILE, _MAX_BYTES = "synonyms.txt", "similar.txt", 1 << 22
-#: How often a replaced word is what was meant: a corrected one, and one of similar meaning (docs/answers.md).
+#: Share of correct replacements: of typing errors, and by words of similar meaning (docs/answers.md).
 _RIGHT_CORRECTION, _RIGHT_MEANING = 0.99, 0.85
-#: Minimum lengths of words that may have one typing error, and two, as in Typesense.
+#: Minimum lengths of words for correcting one typing error, and two, as in Typesense.
 _ONE_ERROR, _TWO_ERRORS = 4, 8
-#: What excludes the words after it. Those with "and" go on after "and", all of them after "or".
+#: Negations, which exclude the words after them: all of them also after "or", the second kind also after "and".
 _NOT = frozenset(
     ("not", "no", "but not", "but no", "isn't", "aren't", "don't", "doesn't", "do not", "does not", "neither")
 )
 _NOT |= {f"{word} but" for word in ("anything", "everything", "all", "any")}
 _NOT_WITH_AND = frozenset(("without", "except", "except for", "excluding", "other than", "apart from", "minus"))
 _NEGATIONS = _NOT | _NOT_WITH_AND
-#: Words that may stand between a negation and what it excludes, and those after which "not" excludes nothing.
+#: Words that may stand between a negation and the excluded words; and words that cancel the "not" before them.
 _FILLERS = frozenset(("a", "an", "the", "any", "some", "have", "has", "having", "with", "in", "of", "made"))
 _FILLERS |= {"contain", "contains", "containing", "showing", "wearing", "holding", "carrying", "pointing", "facing"}
 _NO_NEGATION = frozenset(("only", "just", "too", "very", "so", "quite"))
-#: Neither corrected nor reported as unknown.
+#: Words that are neither corrected nor reported as unknown.
 _NEUTRAL = ENGLISH_STOP_WORDS | {"and", "or", "with"}
-#: A word means the same as a label if at least this share of the texts with the word have the label, and of the items
-#: with the label have the word; and how many items are needed to say so.
+#: A word means the same as a label if at least this share of the texts with the word have the label and vice versa;
+#: and the minimum number of such items.
 _MIN_SHARE, _MIN_ITEMS = 0.5, 3
 
 
 class Named(NamedTuple):
-    """The labels that a text names: the words by which it does so, and for each name the numbers of its labels."""
+    """The labels that a text names: the words of their names, and for each name the numbers of its labels."""
 
     words: frozenset[str] = frozenset()
     labels: Sequence[Sequence[int]] = ()
@@ -58,8 +58,8 @@ class Understanding:
     """How a text query was understood.
 
     text: The rewritten query, without the excluded words.
-    corrected: Words with a typing error, and their replacements.
-    alternatives: Unknown words, and equally similar ones.
+    corrected: Words with a typing error, and their corrections.
+    alternatives: Unknown words, and several equally similar known words.
     synonyms: Words, and the synonyms that replace them.
     similar: Words, and the words or labels of similar meaning that replace them.
     excluded: Excluded words and labels.
@@ -76,11 +76,11 @@ class Understanding:
 
     @property
     def confidence(self) -> float:
-        """The probability that the rewritten query asks for the same as the original one."""
+        """The probability that the rewritten query means the same as the original one."""
         return _RIGHT_CORRECTION ** len(self.corrected) * _RIGHT_MEANING ** len(self.similar)
 
     def sentences(self) -> Iterator[str]:
-        """Yield notes for the user, in sentences without a full stop."""
+        """Yield notes for the user, as sentences without a full stop."""
         for typed, word in self.corrected.items():
             yield f"Showing results for “{word}” instead of “{typed}”"
         for typed, word in self.synonyms.items():
@@ -97,10 +97,10 @@ class Understanding:
 
 @dataclass(frozen=True)
 class QueryReader:
-    """Reads text queries with the words of a collection."""
+    """Parses text queries, given the words of a collection."""
 
     words: frozenset[str]  # all words of texts and labels, in lower case
-    is_known: Callable[[str], bool]  # whether texts of the collection have a word or a phrase
+    is_known: Callable[[str], bool]  # whether a word or phrase occurs in the texts of the collection
     name_length: Callable[[Sequence[str]], int]  # `LabelNames.name_length`
     synonyms: Mapping[str, str] = field(default_factory=dict)  # replacements of words and phrases, in lower case
     similar: Mapping[str, str] = field(default_factory=dict)  # replacements of words that are rare in the collection
@@ -126,7 +126,7 @@ class QueryReader:
         return Understanding(rewritten, corrected, alternatives, synonyms, similar, tuple(excluded), left)
 
     def _split(self, words: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return the words that are searched for, and the terms that are excluded."""
+        """Return the words to search for, and the excluded terms."""
         plain = [word.lower().replace("’", "'").strip(".,;:!?\"'()") for word in words]
         kept, excluded, place = list[str](), list[str](), 0
         while place < len(words):
@@ -155,7 +155,7 @@ class QueryReader:
         return kept, [term for term in excluded if term]
 
     def _negation(self, plain: Sequence[str], place: int) -> int:
-        """Return the number of words of a negation that begins here; 0 if none does, or if texts have it verbatim."""
+        """Return the length in words of a negation that begins here; 0 if none does, or if texts contain it verbatim."""
         for length in (2, 1):
             after = plain[place + length : place + length + 1]
             if after and " ".join(plain[place : place + length]) in _NEGATIONS:
@@ -192,7 +192,7 @@ class QueryReader:
 
     @functools.cached_property
     def _candidates(self) -> dict[int, list[str]]:
-        """The words that may be meant, by their length."""
+        """Candidate corrections, by length."""
         found: dict[int, list[str]] = {}
         for word in self.words:
             if len(word) >= _ONE_ERROR - 1 and word.isalpha():
@@ -213,13 +213,13 @@ class QueryReader:
             found = (process.extract(word, each, scorer=OSA.distance, score_cutoff=n, limit=None) for each in some)
             near = near or [each for part in found for each, *_ in part]
         nearest = sorted({singular(each): each for each in near}.values())
-        # People rarely miss the first letter, and swap letters more often than they replace one.
+        # The first letter is rarely wrong, and swapped letters are more frequent than replaced ones.
         for is_likely in (lambda other: other[0] == word[0], lambda other: sorted(other) == sorted(word)):
             nearest = [*filter(is_likely, nearest)] or nearest
         return tuple(nearest[:5])
 
     def _completions(self, word: str) -> tuple[str, ...]:
-        """Return the shortest word of the collection that begins with the last, perhaps incomplete, word."""
+        """Return the shortest word of the collection that completes the last word of a query."""
         if len(word) < _ONE_ERROR - 1 or not word.isalpha() or word in dictionary():
             return ()
         longer = (each for length in sorted(self._candidates) for each in self._candidates[length])
@@ -229,8 +229,8 @@ class QueryReader:
 def read_synonyms(folder: Path, name: str = SYNONYMS_FILE) -> dict[str, str]:
     """Return the synonyms in a file of a collection's folder: words and phrases, and their replacements.
 
-    A line is ``sneakers, trainers => casual shoes``, or ``couch, sofa`` for synonyms, of which the last
-    is searched for. Empty lines and those that begin with # are ignored.
+    A line is ``sneakers, trainers => casual shoes``, or ``couch, sofa`` for synonyms, which are
+    replaced by the last one. Empty lines and lines that begin with # are ignored.
     """
     path = folder / name
     if not path.exists():
@@ -272,7 +272,7 @@ def dictionary() -> frozenset[str]:
 
 
 class LabelNames:
-    """Finds names of labels, and words that mean one, regardless of case, punctuation and English plurals."""
+    """Finds names of labels, and words of the same meaning, regardless of case, punctuation and English plurals."""
 
     def __init__(self, names: Sequence[str], words: Mapping[str, str]) -> None:
         self.names = names
@@ -286,7 +286,7 @@ class LabelNames:
         self._longest = max(map(len, self._labels), default=0)
 
     def find(self, text: str) -> Iterator[tuple[list[str], list[int]]]:
-        """Yield the words of each name in a text, and the labels that it names; of overlapping names, the longest."""
+        """Yield the words of each label name in a text, and its labels; of overlapping names, only the longest."""
         words, start = tokens(text), 0
         while start < len(words):
             length = self.name_length(words[start:])
@@ -295,7 +295,7 @@ class LabelNames:
             start += max(length, 1)
 
     def name_length(self, words: Sequence[str]) -> int:
-        """Return the number of words at the beginning that are the longest name; 0 if they are none."""
+        """Return the length in words of the longest name that the words begin with; 0 if there is none."""
         lengths = range(min(self._longest, len(words)), 0, -1)
         return next((length for length in lengths if _key(words[:length]) in self._labels), 0)
 
@@ -306,7 +306,7 @@ class LabelNames:
 
 
 def label_words(vocabulary: Sequence[str], texts: sp.csr_array, labels: Singles) -> dict[str, int]:
-    """Return the words that mean the same as a label, with the number of this label.
+    """Return the words that mean the same as a label, with the number of that label.
 
     texts (items, words), labels (items, n_labels): The words and labels of items.
     """
@@ -325,7 +325,7 @@ def _key(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def singular(word: str) -> str:
-    """Return the approximate singular of an English plural: names and texts are compared in this form."""
+    """Return the approximate singular of an English plural, the form in which names and texts are compared."""
     if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
         return word
     if word.endswith("ies"):

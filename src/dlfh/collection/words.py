@@ -1,9 +1,9 @@
-"""The words of a collection's texts, by which items are found that codes do not distinguish.
+"""The words of a collection's texts, which find items that codes do not distinguish.
 
 An index in a folder stores the words of each segment with its items (`dlfh.index.words`), so that both change together.
-The words of items in a database are collected when they are first needed, and kept in a file. It holds the state
-of the index that it was derived from and a checksum, and is replaced atomically. A file that is missing, damaged,
-forged or derived from another state is rebuilt from the index.
+The words of items in a database are collected when they are first needed, and kept in a file with a checksum and the
+state of the index that it was derived from. The file is replaced atomically. If it is missing, damaged, forged or
+outdated, it is rebuilt from the index.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class WordIndexFile:
         return self.current().matches(text, columns)
 
     def contains(self, phrase: str) -> bool:
-        """Return whether a text has these words in this order; False if the words of a database are not loaded yet."""
+        """Return whether a text contains this phrase; False if the words of a database are not loaded yet."""
         if not self.modalities or (self._index.folder is None and self._loaded is None):
             return False
         wanted = [word for words in split(RUN.findall(phrase)) for word in words]
@@ -117,9 +117,9 @@ class WordIndexFile:
         return None
 
     def save(self) -> None:
-        """Write the file if words were searched, this process may change the collection and the file is out of date.
+        """Write the file if words were searched, the collection is writable and the file is out of date.
 
-        Errors are ignored: without the file, the words are collected when they are needed.
+        Errors are ignored: without the file, the words are collected when needed.
         """
         if self._loaded is None or not self._index.writable:
             return
@@ -188,5 +188,5 @@ def tokens(text: str) -> list[str]:
 
 
 def without_words(text: str, words: frozenset[str]) -> str:
-    """Return a text without some words, given in lower case."""
+    """Return a text without the given words, which are in lower case."""
     return " ".join(word for word in RUN.findall(text) if word.lower() not in words) if words else text

@@ -173,7 +173,7 @@ class BagOfWords(Featurizer):
             counts.data[:] = 1
         elif self.weighting == "tfidf":
             counts.data = (1 + np.log(counts.data)) * self.idf_[counts.indices]
-            if counts.shape[0] == 1:  # one after another, like the sum of a matrix, which takes longer
+            if counts.shape[0] == 1:  # sequentially, to round as the slower sum over a matrix does
                 lengths = np.sqrt(np.add.accumulate(counts.data * counts.data)[-1:])
             else:
                 lengths = np.sqrt(np.asarray(counts.multiply(counts).sum(axis=1)).ravel())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Auto", "Deep", "HashFunction", "HashLearner", "KernelLogistic", "KernelRidge", "LinearRidge", "TorchHash"]
 
-#: The module of each kind that a saved model may name.
+#: Modules of the kinds of hash functions in saved models.
 HashFunction._registry.declare(
     __name__,
     {"deep": "deep", "torch": "deep", "kernel": "kernel", "latent-binary": "kernel"}

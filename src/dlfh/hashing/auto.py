@@ -33,7 +33,7 @@ from dlfh.hashing.linear import LinearRidge
 _Ridge: TypeAlias = LinearRidge | KernelRidge
 _KernelSums: TypeAlias = tuple[RBFMap, Moments, Singles]
 
-#: Fewest points to choose by, and to choose more than the penalty by.
+#: Minimum number of points to choose the regularisation on, and to choose anything else on.
 _FEWEST_POINTS, _MIN_POINTS = 20, 200
 #: Share of points below which a bit's rarer value is rare; the median over bits is compared.
 _RARE = 0.1
@@ -41,22 +41,22 @@ _RARE = 0.1
 _FEW_BASES = 600
 #: Maximum number of queries.
 _MAX_QUERIES = 1000
-#: Number of folds, also below `_MIN_POINTS`, and the maximum number of points for cross-validation; of more points, one
-#: fold is held out once.
+#: Number of folds, the same below `_MIN_POINTS` points, and maximum number of points for cross-validation; with more
+#: points, a single fold is held out.
 _N_FOLDS, _N_SMALL_FOLDS, _MAX_CROSS_VALIDATED = 3, 10, 2500
 
 
 class Auto(BlockLearner):
     """The best linear or kernel ridge regression for a modality, chosen on held-out points.
 
-    Learners are compared by the mean average precision of held-out points, hashed, that search each other's hashed and
+    Learners are compared by mean average precision: held-out points, hashed, are queries for each other's hashed and
     learned codes (the mean of both); points that share a label are relevant. The kind of function and the scaling are
     chosen first, then the ridge, then the bandwidth: a dozen regressions on a sample of the points, a second or two for
-    each modality, however many points there are. With more than 2,500 of them, kernels are compared with 600 bases
+    each modality, regardless of the number of points. With more than 2,500 of them, kernels are compared with 600 bases
     first, and only the best is tried with all (successive halving). Sparse features get linear functions only. Of the
     learners within one standard error of the best, the least regularised is chosen and fitted to all points.
 
-    Of copies, equal or nearly equal rows with the same labels, only one is used to choose by. With fewer than 200
+    Of copies, equal or nearly equal rows with the same labels, only one is used for the choice. With fewer than 200
     distinct points, only the regularisation of ``KernelRidge(penalty="function")`` is chosen. With similarities instead
     of labels, the learner is ``KernelRidge()``. If most bits have a rare value, because most pairs are similar, it is
     ``KernelLogistic()``: a least-squares fit rarely predicts rare values.
@@ -66,7 +66,7 @@ class Auto(BlockLearner):
     max_bases : int, default 2000
         Maximum number of bases of kernel functions; docs/hash-functions.md compares their accuracy and cost.
     n_points : int, default 5000
-        Maximum number of points to choose by.
+        Maximum number of points for the choice.
     """
 
     kind = "auto"
@@ -97,7 +97,7 @@ class Auto(BlockLearner):
         survey = Survey.of(features, modality, context)
         if whole is not None:
             survey.look(points)
-        else:  # in the same pass as all that the chosen learner may need
+        else:  # in one pass with everything that the chosen learner may need
             survey.look(np.union1d(points, random_bases(n, self.max_bases, context.seed)), SCALINGS)
         sample, (codes, labels) = survey.take(points), targets.take(points)
         if len(points) < _FEWEST_POINTS:
@@ -125,7 +125,7 @@ class Auto(BlockLearner):
         # The ridge is the ratio of noise to signal, which does not depend on the number of points. Copies repeat the
         # noise with the signal, so it grows with their number.
         factor = copies_per_point(len(distinct), len(points), n)
-        if not is_small:  # (one standard error of few points is too much)
+        if not is_small:  # (with few points, one standard error is too large)
             comparable = [trial for trial in trials if type(trial.candidate) is type(chosen)]
             chosen = least_regularised_within_one_se(comparable, lambda learner: learner.shrinkage).candidate
             # Shrinkage depends on the number of points. (Most of a million words are so rare that more points bring
@@ -153,7 +153,7 @@ def _sparse_kinds(_: _Ridge) -> Iterator[_Ridge]:
 
 
 def _small_kinds(_: _Ridge) -> Iterator[_Ridge]:
-    """Yield candidates for few points, which cannot tell more of them apart; the first for still fewer."""
+    """Yield candidates for few points, too few to compare more; with even fewer points, only the first is used."""
     for shrinkage in (0.3, 0.2, 0.5):
         yield KernelRidge(shrinkage=shrinkage, penalty="function")
 
@@ -183,7 +183,7 @@ def _folds(n_points: int, n_folds: int, rng: np.random.Generator) -> list[Mask]:
 class _Fold:
     """Training points, and held-out points to encode.
 
-    numbers: Numbers of the held-out points among those of all folds.
+    numbers: Positions of the held-out points among the held-out points of all folds.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class _Evaluation:
         self, features: Features, targets: Targets, labels: LabelSets, folds: Sequence[Mask], modality: str, seed: int
     ) -> None:
         held_out = np.flatnonzero(np.any(folds, axis=0))
-        # Without the words of no sampled text.
+        # Drop words that occur in no sampled text.
         features = features[:, np.unique(features.indices)] if sp.issparse(features) else features
         self.learned = targets.codes[targets.row_of_point[held_out]]
         sets = labels.take(held_out)
@@ -232,7 +232,7 @@ class _Evaluation:
             _Fold(features, targets, fold, np.searchsorted(held_out, np.flatnonzero(fold)), modality, seed)
             for fold in folds
         ]
-        #: Kernels and sums by learner, which learners that differ only in their ridge share.
+        #: Kernels and sums by learner, shared by learners that differ only in their ridge.
         self._sums: dict[str, list[_KernelSums]] = {}
 
     def keep_sums(self, learner: _Ridge) -> None:

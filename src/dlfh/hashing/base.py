@@ -36,7 +36,7 @@ from dlfh.errors import InputError
 class FitContext:
     """Resources of a learner, and results by modality: learners that `Auto` chose, `Survey`s, solved regressions.
 
-    needs_sums: Whether learners must be summed ones, to which points can be added.
+    needs_sums: Whether learners must be `SummedLearner`s, so that points can be added.
     """
 
     workers: Workers
@@ -91,7 +91,7 @@ class HashFunction(Registered, ABC):
 class ChunkedFunction(HashFunction):
     """A hash function that is evaluated for a few thousand rows at once; logistic ones return log-odds of the bits.
 
-    is_threaded: Whether chunks are evaluated in several threads; `_values` must then leave the workers alone.
+    is_threaded: Whether chunks are evaluated in several threads; `_values` must then not use the workers.
     """
 
     chunk_rows: ClassVar[int] = 4096

@@ -1,4 +1,4 @@
-"""Maps that are applied to features before a regression, scalings and RBF kernels, and the statistics they need."""
+"""Feature maps that precede a regression (scalings and RBF kernels), and the statistics they need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dlfh.hashing.base import FitContext, check_array
 #: to length 1, which suits histograms and counts; "standard" divides every feature by its standard deviation.
 SCALINGS: Final[tuple[Literal["none", "root", "standard"], ...]] = ("none", "root", "standard")
 
-#: Rows whose kernel values are kept at once, and whose values are computed at once, in a processor's cache.
+#: Number of rows whose kernel values are in memory at once, and in a processor's cache at once.
 CHUNK_ROWS, _CACHED_ROWS = 4096, 512
 
 #: Maximum size of the dense rows that k-means clusters, in bytes.
@@ -78,7 +78,7 @@ class Scaling:
         return cls("standard", divisors)
 
 
-#: Features unchanged.
+#: Leaves features unchanged.
 UNSCALED: Final = Scaling("none")
 
 
@@ -161,12 +161,12 @@ def _squared_norms(rows: Features, centre: Floats) -> Floats:
 
 
 def random_bases(n_points: int, n_bases: int, seed: int) -> Integers:
-    """Return the points that are bases, ascending: with one seed, the same points in every modality."""
+    """Draw the points to use as bases, ascending; a seed gives the same points in every modality."""
     return np.sort(np.random.default_rng(seed).choice(n_points, min(n_bases, n_points), replace=False))
 
 
 def _cluster_centres(points: Singles, n_bases: int, seed: int) -> Singles:
-    import faiss  # here, because encoding clusters nothing
+    import faiss  # here, because encoding does not need it
 
     n, n_features = points.shape
     limits = {"min_points_per_centroid": 1, "max_points_per_centroid": n}

@@ -153,7 +153,7 @@ class KernelLogistic(BlockLearner):
         return KernelRidge(self.n_bases, bases=self.bases)  # with the same kernel
 
     def fit_blocks(self, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> KernelHash:
-        # Here, because encoding solves nothing.
+        # Here, because encoding does not need them.
         from dlfh._mathematics.classifiers import LOGISTIC, Classifiers, solve_by_sums
         from dlfh.hashing.kernel_rows import KernelRows, kernel_chunks
 
@@ -269,7 +269,7 @@ class KernelRidge(SummedLearner):
     def leave_one_out(
         self, function: HashFunction, features: Features, targets: Targets, solution: RidgeSolution | None = None
     ) -> Singles:
-        """Return leave-one-out predictions, by functions that have the point neither in their sums nor as a base."""
+        """Return leave-one-out predictions, by functions without the point, both in their sums and as a base."""
         assert isinstance(function, KernelHash)
         kernel = function.kernel
 

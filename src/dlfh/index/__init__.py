@@ -1,4 +1,4 @@
-"""The index: items that are found by their codes, in memory, in a folder or in a database."""
+"""The index: items that are searched by their codes, in memory, in a folder or in a database."""
 
 from dlfh.index.approximate import ApproximateSearch
 from dlfh.index.index import Index

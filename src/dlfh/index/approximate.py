@@ -31,7 +31,7 @@ class ApproximateSearch:
 
     For an index in memory or in a folder, faiss builds a structure in memory from the codes. It is never read from a
     file and does not follow later changes. In PostgreSQL, pgvector builds an index of the table, which the database
-    keeps up to date. DuckDB and Milvus have none.
+    keeps up to date. DuckDB and Milvus are not supported.
 
     Parameters
     ----------
@@ -40,13 +40,13 @@ class ApproximateSearch:
     kind : {"ivf", "multihash", "hnsw"}
         Inverted lists around centroids (options ``n_lists``, ``n_probe``), hash tables of parts of the code
         (``n_tables``, ``bits``, ``n_flips``; not in PostgreSQL), or a neighbourhood graph (``n_links``,
-        ``build_breadth``, ``breadth``). Larger ``n_probe``, ``n_flips`` and ``breadth`` find more and take longer.
+        ``build_breadth``, ``breadth``). Larger ``n_probe``, ``n_flips`` and ``breadth`` increase recall and time.
     k : int
         Number of neighbours for which recall is measured.
     queries : array of uint8, shape (n, ceil(n_bits / 8)), optional
-        Queries to measure recall with, ideally those of users. By default, 200 random items of the index.
+        Queries to measure recall with, ideally real ones. By default, 200 random items of the index.
     random_state : int, optional
-        Random seed of this choice.
+        Random seed of this sample.
     n_jobs : int, optional
         Number of threads; all cores by default.
     **options : int
@@ -101,8 +101,8 @@ class ApproximateSearch:
     ) -> Hits:
         """Find approximately the ``k`` nearest items to each query by Hamming distance.
 
-        Distances are exact and ordered as in `Index.search`, but some of the nearest items may be missing. faiss
-        answers exactly where it finds fewer than ``k`` items, and where a filter is given (``where``).
+        Distances are exact and ordered as in `Index.search`, but some of the nearest items may be missing. With
+        faiss, the search is exact if ``where`` is given or fewer than ``k`` items are found.
         """
         codes = nearest.as_codes(nearest.check_queries(queries, self._n_bits))
         condition = None if where is None else parse_where(where)
@@ -113,7 +113,7 @@ class ApproximateSearch:
 
 
 class FaissIndex:
-    """A structure of faiss, built in memory. Implements `ApproximateIndex`."""
+    """A faiss index, built in memory. Implements `ApproximateIndex`."""
 
     def __init__(self, snapshot: Snapshot, column: Column, kind: str, options: Options, n_jobs: int | None) -> None:
         check_choice(kind, "kind", KINDS)

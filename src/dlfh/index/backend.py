@@ -1,4 +1,4 @@
-"""The protocol between an `Index` and the place where its items live: memory, a folder or a database.
+"""The protocol between an `Index` and the storage of its items: memory, a folder or a database.
 
 `Index` checks all arguments, so backends receive valid values.
 """
@@ -22,7 +22,7 @@ from dlfh.index.where import Where, has_surrogates
 
 
 class Request(NamedTuple):
-    """A search: the column of a modality, queries, and the distinct positions and filter of the items to find.
+    """A search: a modality's column, queries and, optionally, distinct positions and a filter to restrict the items.
 
     Codes (uint8) are compared by Hamming distance, projections (float) asymmetrically, with all items or with a
     shortlist of the nearest by Hamming distance, and score tables (float, three-dimensional) by negated score.
@@ -58,7 +58,7 @@ class Reader(Protocol):
     def within(self, request: Request, radius: int) -> list[Hits]: ...
     def approximate(self, column: int, kind: str, options: dict[str, int], n_jobs: int | None) -> ApproximateIndex: ...
     def find(self, ids: Strings) -> Integers: ...  # -1 for unknown ids
-    def items(self, positions: Sequence[int] | None) -> Iterator[tuple[int, Item]]: ...  # those that exist, or all
+    def items(self, positions: Sequence[int] | None) -> Iterator[tuple[int, Item]]: ...  # existing ones; all by default
     def ids(self) -> list[str]: ...
     def positions(self) -> Integers: ...
     def states(self, column: int) -> Codes: ...
@@ -68,7 +68,7 @@ class Reader(Protocol):
 
 
 class Backend(Protocol):
-    """A place where items live."""
+    """Storage for items."""
 
     n_bits: int
     modalities: tuple[str, ...]
@@ -97,10 +97,10 @@ class Backend(Protocol):
     def drop(self) -> None: ...
     def remove(self, ids: Strings) -> None: ...
     def write(self, segment: Segment, *, replace: bool) -> None:
-        """Write items, all or none; replace those that exist, or raise `InputError`."""
+        """Write all items or none; existing ids are replaced or, without ``replace``, raise `InputError`."""
 
 
-#: The search kernels add up 3 per bit in 16 bits.
+#: The search kernels add at most 3 per bit to 16-bit sums.
 _MAX_BITS = 16_384
 
 

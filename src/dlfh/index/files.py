@@ -35,7 +35,7 @@ from dlfh.index.segment import ABSENT, STATES, Segment
 from dlfh.index.strings import Strings
 from dlfh.index.words import Words
 
-#: Increased when older versions cannot read the files of this one.
+#: Incremented when older versions of the library cannot read new files.
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 _FORMAT = "dlfh-index"
@@ -98,7 +98,7 @@ class Manifest:
     def content(self) -> bytes:
         """The bytes of the file, which are determined by the fields."""
         body = asdict(self)
-        for entry in (body, *body["segments"]) if not self.texts else ():  # as before words were indexed
+        for entry in (body, *body["segments"]) if not self.texts else ():  # without texts, both are omitted
             entry.pop("texts", None), entry.pop("words", None)
         header = {"format": _FORMAT, "format_version": FORMAT_VERSION, "checksum": _checksum(body)}
         return json.dumps({**header, "index": body}, indent=1).encode()
@@ -325,7 +325,7 @@ def read_segment(folder: Path, record: SegmentRecord, n_bits: int, *, verify: bo
 
 
 def _check_structure(segment: Segment, folder: Path, file: str) -> None:
-    """Check all values that index memory, and that ids are valid UTF-8."""
+    """Check all values that are used as indices, and that ids are valid UTF-8."""
     ids = segment.ids
     for offsets, blob in ((ids.offsets, ids.blob), (segment.metadata.offsets, segment.metadata.blob)):
         if offsets[0] != 0 or offsets[-1] != len(blob) or (offsets[1:] < offsets[:-1]).any():

@@ -26,12 +26,12 @@ from dlfh.index.words import WordIndex
 
 Ranking = Literal["hamming", "asymmetric"]
 
-#: Minimum number of items that a filter is applied to at a time, when only the first matches are needed.
+#: Minimum batch size of a filter when only the first matches are needed.
 _FILTER_BATCH = 5_000
 
 
 class Index:
-    """Items that are found by their codes.
+    """Items that are searched by their codes.
 
     An item has an id (a string), metadata (a dict of JSON values, or None) and a packed code in one or more named
     modalities. In each modality the code is ``"learned"`` (the item was in the training set), ``"hashed"`` (computed
@@ -155,7 +155,7 @@ class Index:
 
     @property
     def writable(self) -> bool:
-        """Whether this process may change the index; a database may refuse nevertheless."""
+        """Whether this process may change the index; a database may still refuse."""
         return self._backend.writable
 
     @property
@@ -196,7 +196,7 @@ class Index:
         metadata: Sequence[Mapping[str, Any] | None] | None = None,
         present: Mapping[str, Mask] | None = None,
     ) -> None:
-        """Add items after those that are there: all of them or, if one is not valid, none.
+        """Append items: all of them or, if one is invalid, none.
 
         Parameters
         ----------
@@ -216,7 +216,7 @@ class Index:
         self._open_backend().write(segment, replace=False)
 
     def put(self, ids: Sequence[str], codes: Mapping[str, npt.NDArray[np.uint8]], **options: Any) -> None:
-        """Add items, and replace those that are in the index. Parameters are those of `add`.
+        """Add items, replacing those with the same ids. Parameters as in `add`.
 
         Codes, states and metadata of an item are all replaced. The item counts as newly added: it moves to the end.
         """
@@ -228,9 +228,9 @@ class Index:
         self._open_backend().remove(check_ids(ids))
 
     def compact(self) -> None:
-        """Rewrite all items as one segment, without those that were removed, to make searches faster.
+        """Rewrite all items as one segment, without removed rows, to speed up searches.
 
-        Changes do the same step by step, as needed. Has no effect in a database.
+        Changes also merge segments, gradually and as needed. Has no effect in a database.
         """
         self._open_backend().compact()
 
@@ -262,14 +262,14 @@ class Index:
             Number of items to find for each query; all items, if the index has fewer.
         ranking : {"hamming", "asymmetric"}
             By Hamming distance or, for projections z, by the sum of ``|z_j|`` over the bits in which a code differs
-            from the sign of z. The latter is the order of decreasing inner products. Score tables rank items by
-            decreasing score, the sum of ``table[b, byte b of the item]`` over all bytes b, and by nothing else.
+            from the sign of z. The latter is the order of decreasing inner products. Score tables always rank
+            items by decreasing score, the sum of ``table[b, byte b of the item]`` over all bytes b.
         ids : sequence of str, optional
-            Search these items only.
+            Search only these items.
         where : dict, optional
-            Search the items that match this filter only; see `matches`.
+            Search only the items that match this filter; see `matches`.
         shortlist : int, optional
-            For asymmetric ranking: rank only this many items, the nearest by Hamming distance. By default all items
+            For asymmetric ranking: number of items to rank, the nearest by Hamming distance. By default all items
             are ranked; in a database, ``max(5 * k, 200)``.
         n_jobs : int, optional
             Number of threads; all cores by default.
@@ -351,7 +351,7 @@ class Index:
         return self._backend.reader().find(check_ids(ids)) >= 0
 
     def count(self, modality: str, state: str | None = None) -> int:
-        """Return the number of items that have a code in a modality, or that are in a state there."""
+        """Return the number of items with a code in a modality, or with the given state there."""
         states = (LEARNED, HASHED) if state is None else (STATES.index(check_choice(state, "state", STATES)),)
         return self._backend.reader().count(self._column(modality), states)
 
@@ -392,7 +392,7 @@ class Index:
         parts = [f"{self.n_bits} bits", *self.modalities, place]
         if self.closed:
             parts.insert(0, "closed")
-        elif self.address is None:  # counting takes a query in a database
+        elif self.address is None:  # in a database, counting would take a query
             parts.insert(0, f"{len(self):,} items")
         return f"Index({', '.join(parts)})"
 
@@ -405,12 +405,12 @@ class Index:
 
     @property
     def state(self) -> str | None:
-        """An identifier of the current content, which no other content of any index ever has; None in memory."""
+        """A globally unique identifier of the current content; None in memory."""
         return self._backend.state
 
     @property
     def words(self) -> WordIndex | None:
-        """The words of the items' texts, by the names that `create` got; None if they are not indexed here."""
+        """The word index of the metadata that `create` got as ``texts``; None if there is none."""
         reader = self._backend.reader()
         return reader.words if isinstance(reader, Snapshot) and reader.texts else None
 
@@ -424,7 +424,7 @@ class Index:
         return reader.positions() if ids is None else _find(reader, ids)
 
     def states(self, modality: str) -> tuple[Mask, Mask]:
-        """Return two boolean masks of all items: those with a code in a modality, and those with a learned one."""
+        """Return two masks: of the items with a code in a modality, and of the items with a learned code there."""
         states = self._backend.reader().states(self._column(modality))
         return states != ABSENT, states == LEARNED
 
@@ -460,7 +460,7 @@ class Index:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The items as they are now, if they are not in a database."""
+        """The current items, unless they are in a database."""
         reader = self._backend.reader()
         assert isinstance(reader, Snapshot)
         return reader

@@ -24,7 +24,7 @@ class Item(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """An item that was found: its id, its distance from the query, and whether its code is learned."""
+    """A search result: an item's id, its distance from the query, and whether its code is learned."""
 
     id: str
     distance: int | float
@@ -40,9 +40,9 @@ class Hits:
     distances : ndarray of shape (n_queries, n_found)
         Hamming distances (int32). For asymmetric ranking by a projection z, the sums of ``|z_j|`` over the bits j in
         which a code differs from the sign of z (float64). The inner product of z with the +-1 code is
-        ``sum(|z_j|) - 2 * distance``, so that both rank items alike. For score tables, the negated scores (float64).
+        ``sum(|z_j|) - 2 * distance``, so both give the same ranking. For score tables, the negated scores (float64).
     positions : ndarray of int64, shape (n_queries, n_found)
-        Positions of the items, for `Index.items`. Without a database, these are the places in `Index.ids` at the time
+        Positions of the items, for `Index.items`. Except in a database, they are indices into `Index.ids` at the time
         of the search.
     learned : ndarray of bool, shape (n_queries, n_found)
         Whether the code of an item is learned; otherwise it is hashed.

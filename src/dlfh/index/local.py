@@ -1,4 +1,4 @@
-"""Items in memory or in a folder: an unchanging snapshot of segments, which is searched, and which a change replaces.
+"""Items in memory or in a folder: searches use an immutable snapshot of segments, which changes replace.
 
 New items become a new segment at the end, and removed rows are marked. Neighbouring segments are merged so that each
 is larger than the next by a constant factor. So an index of n items has O(log n) segments, and an item is copied
@@ -178,9 +178,9 @@ class Snapshot(Reader):
         return [self.hits(column, distances[None], rows[None]) for distances, rows in found]
 
     def distances_at(self, columns: Sequence[int], tables: Tables, positions: Integers) -> Floats:
-        """Return the distances of items at ascending positions, by the first of some columns that they have a code in.
+        """Return the distances of the items at ascending positions; infinity for items without a code in any column.
 
-        Infinity for items without any.
+        Each item is compared by its code in the first of ``columns`` where it has one.
         """
         totals, found = np.zeros((len(tables.integers), len(positions)), np.int64), np.zeros(len(positions), bool)
         for part, place, rows in self._rows(positions):
@@ -194,7 +194,7 @@ class Snapshot(Reader):
         return np.where(found, tables.scaled(totals), np.inf)
 
     def kinds(self, columns: tuple[int, ...], positions: Integers | None, *, with_learned: bool) -> Codes:
-        """Return `Segment.kinds` of items; of all by default."""
+        """Return `Segment.kinds` of the given items; of all items by default."""
         if positions is None:
             each = [(part.segment.kinds(columns, with_learned=with_learned), part.live) for part in self.parts]
             return np.concatenate([np.empty(0, np.uint8), *(k if live is None else k[live] for k, live in each)])
@@ -206,7 +206,7 @@ class Snapshot(Reader):
     def scan(
         self, bounds: Bounds, columns: tuple[int, ...], levels: Codes, candidates: Mask | None, *, with_learned: bool
     ) -> Integers:
-        """Return the positions of the candidates whose losses may be allowed; see `dlfh.index.scan`."""
+        """Return the positions of the candidates that the bounds do not exclude; see `dlfh.index.scan`."""
         found = [np.empty(0, np.int64)]
         for part, start, stop in zip(self.parts, self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True):
             kinds, of_part = part.segment.kinds(columns, with_learned=with_learned), levels[start:stop]
@@ -220,7 +220,7 @@ class Snapshot(Reader):
         return np.concatenate(found)
 
     def _rows(self, positions: Integers) -> Iterator[tuple[Part, int, Integers]]:
-        """Yield each part, the place of its first item among ascending positions, and the rows of its items."""
+        """Yield the parts that contain ascending positions, the index of the first of these, and their rows."""
         places = np.searchsorted(positions, self.starts).tolist()
         for part, start, first, last in zip(self.parts, self.starts.tolist(), places, places[1:], strict=False):
             if first < last:
@@ -304,7 +304,7 @@ class LocalBackend(Backend):
             self._commit(_without(parts, found))
 
     def _find_rows(self, ids: Strings) -> tuple[Parts, list[Integers], Mask]:
-        """Return the parts, if they may be changed, the rows of the given ids in each, and which ids exist."""
+        """Return the parts, the rows of the given ids in each, and a mask of existing ids; raise if not writable."""
         snapshot = self._writable()
         found = snapshot.find_rows(ids)
         known = np.logical_or.reduce([np.zeros(len(ids), bool), *(rows >= 0 for rows in found)])

@@ -172,7 +172,7 @@ def nearest_by_hamming(queries: Codes, codes: Codes, k: int, n_jobs: int | None 
 
 
 def integer_weights(projections: Array) -> tuple[Integers, Array]:
-    """Return |z| as integers, and the exponent of the power of two that they are multiples of, for each query z."""
+    """Return, for each query z, |z| as integers in units of a power of two, and the exponent of the unit."""
     magnitudes = np.abs(projections.astype(np.float64))
     largest = magnitudes.max(axis=1, initial=0.0)
     # Scaling by a power of two is exact. It is kept as an exponent, because it overflows for denormal queries.
@@ -206,8 +206,8 @@ def _by_kernel(
 class Tables(NamedTuple):
     """Distances of queries from all values of each byte (queries, bytes, 256), as integers.
 
-    exponents: By query, the exponent of the power of two that they are multiples of.
-    nearest: By query, the distance from which they count.
+    exponents: By query, the exponent of the unit, a power of two.
+    nearest: By query, the smallest possible distance, which is subtracted.
     """
 
     integers: npt.NDArray[np.int32]
@@ -252,7 +252,7 @@ def nearest_by_table(tables: Array, blocks: Codes, n_codes: int, k: int, n_jobs:
 def _integer_tables(tables: Array) -> tuple[npt.NDArray[np.int32], Array, Array]:
     """Return how far below its table's maximum each entry is, as integers in units of a power of two.
 
-    Also returns the exponents of these units, and the negated scores from which the distances count.
+    Also returns the exponents of these units, and the negated maximum scores.
     """
     values = tables.astype(np.float64)
     largest = values.max(axis=2, keepdims=True, initial=-np.inf)

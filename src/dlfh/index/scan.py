@@ -1,8 +1,8 @@
-"""One pass over all items that finds those that can be among the best, by bounds of what their codes are worth.
+"""One pass over all items that excludes those that cannot be among the best, by upper bounds of their scores.
 
-An item is worth the sum of what each of several columns of its code bytes is worth. The sum of a byte table bounds each
-from above: tables are rounded to one byte, and the processor adds up those of 32 items at a time. Few items remain, and
-whoever asked computes their exact worth. All items that are equal to the last of the best remain, too.
+The score of an item is a sum of terms (`Evidence`), each from one of its codes. Distance tables, rounded to bytes,
+bound each term from above, and vector instructions add up the entries of 32 items at a time. The caller computes the
+exact scores of the few items that remain. Items that tie with the last of the best are never excluded.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from dlfh._parallel import checkpoint
 from dlfh.index.nearest import Tables
 from dlfh.index.segment import Part
 
-#: Number of distances at which the worth of a column is computed, to choose the unit of its bounds; those that fit.
+#: Number of distances at which a term is evaluated to choose the unit of its bounds, and maximum bound in this unit.
 _GRID, _UNITS = 257, 240
-#: Bounds are loosened by this share, because sums are rounded.
+#: Relative tolerance of the bounds, because sums are rounded.
 _SLACK = 1e-9
 
 
 class Evidence(NamedTuple):
-    """What a query is compared with: the code of an item in the first of some columns that it has.
+    """One term of an item's score, from its code in the first of ``columns`` where it has one.
 
-    A distance by ``tables`` (of one query) is worth the weight of the item's kind times ``value(distance)``, which
-    decreases.
+    The term is the weight of the item's kind times ``value(distance)``, a decreasing function of the distance by
+    ``tables`` (of one query).
     """
 
     columns: tuple[int, ...]
@@ -37,12 +37,12 @@ class Evidence(NamedTuple):
     value: Callable[[Floats], Floats]
 
     def worth(self, totals: Integers) -> Floats:
-        """Return what integer distances are worth, shape (kinds, distances)."""
+        """Return the terms for integer distances, shape (kinds, distances)."""
         return self.weights[:, None] * self.value(self.tables.scaled(totals[None])[0])
 
 
 class Bounds(NamedTuple):
-    """Tables of a scan: bounds of a byte (columns, bytes, 32), losses (columns, kinds, 256), and allowed losses."""
+    """Tables of a scan: bounds of byte distances (terms, bytes, 32), losses (terms, kinds, 256), and maximum losses."""
 
     columns: list[tuple[int, ...]]
     bytes: Array
@@ -52,9 +52,9 @@ class Bounds(NamedTuple):
 
     @classmethod
     def of(cls, evidence: Sequence[Evidence], allowed: Floats, level: int) -> Bounds:
-        """Compute the tables from what is allowed to be lost by items of each kind (kinds, 256 levels), if at all.
+        """Compute the tables from the maximum loss of items by kind and level (kinds, 256); negative excludes them.
 
-        Bounds are most exact where losses are allowed at a level that few items exceed.
+        Bounds are most precise at ``level``, which few items should exceed.
         """
         rounded, losses = [], []
         slack = _SLACK * (1 + np.abs(np.where(np.isfinite(allowed), allowed, 0.0)).max())
@@ -77,7 +77,7 @@ class Bounds(NamedTuple):
 
 
 def possible_rows(part: Part, bounds: Bounds, kinds: Array, levels: Array, eligible: Mask | None) -> Integers:
-    """Return the rows of a part whose losses may be allowed; ``kinds`` and ``levels`` are bytes of all its rows."""
+    """Return the rows of a part that the bounds do not exclude; ``kinds`` and ``levels`` have a byte for each row."""
     checkpoint()
     n = len(part.segment)
     sums = np.empty((len(bounds.columns), -(-n // 32) * 32), np.uint8)

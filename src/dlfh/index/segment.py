@@ -1,4 +1,4 @@
-"""A segment: items that were added together and never change, checked, as a few arrays."""
+"""A segment: an immutable batch of validated items, as a few arrays."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Segment:
     ``states[m, i]`` is the state of item i in modality m, and ``codes[m]`` has the codes of the items that have one, in
     order. ``hashes`` and ``hash_rows`` are the hash table of the ids. ``metadata`` are JSON texts, empty for items
     without metadata. ``checksums`` cover id and text, so that items can be checked one by one; None if no item has
-    metadata. ``words`` are those of the metadata that are texts; None if the index has none.
+    metadata. ``words`` are the postings of indexed texts; None if the index has no texts.
     """
 
     ids: Strings
@@ -92,7 +92,7 @@ class Segment:
         )
 
     def codes_of(self, columns: Sequence[int], rows: Integers) -> Iterator[tuple[Integers | None, Codes, Integers]]:
-        """Yield which of the rows have their first code in each column (None: all), its codes, and their places."""
+        """Yield, by column, the indices of rows whose first code is there (None: all), its codes, and their places."""
         left: Mask | None = None
         for m in columns:
             place, present = self.code_places[m], self.states[m, rows] != ABSENT
@@ -104,7 +104,7 @@ class Segment:
             left = ~present if left is None else left & ~present
 
     def blocks(self, columns: tuple[int, ...]) -> Codes:
-        """Return the codes of rows, in the first of some columns that each has, as in `Column.blocks`."""
+        """Return each row's code in the first of ``columns`` where it has one, in blocks as in `Column.blocks`."""
         if columns not in self._blocks:
             n, width = len(self), self.codes[0].shape[1]
             blocks = np.zeros((-(-n // 32), 32, width), np.uint8)
@@ -114,7 +114,7 @@ class Segment:
         return self._blocks[columns]
 
     def kinds(self, columns: tuple[int, ...], *, with_learned: bool) -> Codes:
-        """Return which codes rows have, as a number: bit t for the t-th column, and the next bit for a learned one."""
+        """Return a bit mask of each row's codes: bit t for the t-th column, and the next bit for a learned code."""
         key = columns, with_learned
         if key not in self._kinds:
             kinds = np.zeros(len(self), np.uint8)
@@ -131,7 +131,7 @@ class Segment:
         return Fields(len(self), self.all_metadata)
 
     def items(self, rows: Integers, modalities: tuple[str, ...]) -> Iterator[Item]:
-        """Yield the items in the given rows; their metadata are compared with their checksums."""
+        """Yield the items in the given rows, after verifying the checksums of their metadata."""
         places = [rows if present is None else np.searchsorted(present, rows) for present in self.code_rows]
         columns = list(zip(modalities, self.codes, (place.tolist() for place in places), strict=True))
         states = self.states[:, rows].T.tolist()
@@ -252,7 +252,7 @@ def make_segment(
     *,
     texts: Sequence[str] = (),
 ) -> Segment:
-    """Check the arguments of `Index.add`, and return them as a segment; ``texts`` are names of metadata."""
+    """Check the arguments of `Index.add`, and return them as a segment; ``texts`` names metadata to index."""
     names = check_ids(ids, distinct=True)
     n = len(names)
     if not isinstance(codes, Mapping):

@@ -38,7 +38,7 @@ _CLAIM = ".committing"
 #: After this many seconds a claim is stale, whichever machine created it.
 _MAX_CLAIM_SECONDS = 60.0
 _MAX_CLAIM_BYTES = 1 << 10
-#: How often a reader starts again because a writer changed the folder.
+#: Maximum number of attempts to read a folder that writers keep changing.
 _ATTEMPTS = 100
 
 
@@ -133,7 +133,7 @@ class Store:
     # Committing
 
     def commit(self, parts: tuple[Part, ...]) -> None:
-        """Replace the content of the folder by ``parts`` atomically."""
+        """Replace the content of the folder with ``parts`` atomically."""
         if parts == self.parts:
             return
         written: list[str] = []
@@ -172,7 +172,7 @@ class Store:
 
     @contextmanager
     def _claimed(self) -> Iterator[None]:
-        """Exclude other writers that compare and commit."""
+        """Claim the folder during a commit; raise if another writer has claimed it."""
         claim = self.folder / _CLAIM
         try:
             descriptor = os.open(claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -292,7 +292,7 @@ def _is_stale_claim(folder: Path) -> bool:
         return True
     if again is not None:
         again.close()
-    os.utime(folder / _LOCK)  # the time of the disk, whose clock may differ from that of this machine
+    os.utime(folder / _LOCK)  # by the clock of the disk, which may differ from this machine's
     return os.stat(folder / _LOCK).st_mtime - os.stat(folder / _CLAIM).st_mtime > _MAX_CLAIM_SECONDS
 
 

@@ -41,11 +41,11 @@ Operator = Literal["in", "<", "<=", ">", ">=", "none"]
 
 _OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "in", "not in")
 
-#: Longer strings cannot be filtered.
+#: Maximum length of strings that filters compare.
 MAX_CHARACTERS = 1_000
 #: Limits of a filter: nesting depth, conditions, and values of all conditions.
 _MAX_DEPTH, _MAX_CONDITIONS, _MAX_VALUES = 16, 256, 10_000
-#: The entry of metadata with the further columns of a table.
+#: Metadata name under which the other columns of a table are stored.
 _COLUMNS = "columns"
 
 

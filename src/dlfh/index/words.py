@@ -1,9 +1,9 @@
-"""Words of texts: postings of the items of a segment, and their scores by BM25.
+"""Full-text search: an inverted index of each segment's texts, ranked by BM25.
 
-Codes represent what labels teach; a brand, a name or a rare word can only be found as a word. SQLite's FTS5 splits
-texts into words: it ships with Python, handles every script that separates words by spaces, removes accents and reduces
-English words to their stems. Each distinct word is given to it once. Scores are those of its function ``bm25``, to the
-last bit, but computed from arrays, which are stored with each segment and never change.
+Codes represent labels; a brand, a name or a rare word can only be found as a word. SQLite's FTS5 splits texts into
+words: it ships with Python, handles every script that separates words by spaces, removes accents and reduces English
+words to their stems. Each distinct word is split once. Scores equal the results of its function ``bm25``, to the last
+bit, but are computed from arrays, which are stored with each segment and never change.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from dlfh._arrays import Array, Floats, Integers, Mask
 from dlfh._parallel import checkpoint
 from dlfh.index.strings import Strings
 
-#: Only this many words of a query count.
+#: Maximum number of words in a query; further words are ignored.
 _MAX_QUERY_WORDS = 256
-#: Words whose stems are remembered, and those that are split at a time.
+#: Maximum number of words in the cache of stems, and number of words that are split at a time.
 _MAX_KNOWN, _CHUNK = 1 << 20, 1 << 14
 #: A run of characters between white space and ASCII punctuation; FTS5 splits it further.
 RUN = re.compile(r"[^\s\0-/:-@\[-`{-~]+")
-#: Postings beyond which kernels are used.
+#: Minimum number of postings for which kernels are used.
 _MANY = 1 << 14
-#: Parameters of BM25, and the largest count of a word that is told from larger ones.
+#: Parameters of BM25, and the value at which word counts are capped.
 _K1, _B, _MAX_COUNT = 1.2, 0.75, 0xFFFF
 
 _known: dict[str, tuple[str, ...]] = {}
@@ -87,7 +87,7 @@ class Words:
     terms: Distinct words, in ascending order.
     lengths (items,): Number of words in all texts of an item.
     starts (columns * terms + 1,), rows, counts: The items with term t in column c are ``rows[starts[i]:starts[i + 1]]``
-        with ``i = c * len(terms) + t``, ascending, and ``counts`` says how often they have it.
+        with ``i = c * len(terms) + t``, ascending, and ``counts`` are the term's frequencies.
     """
 
     n_columns: int
@@ -136,7 +136,7 @@ class Words:
         return self.terms.offsets, self.terms.blob, self.lengths, self.starts, self.rows, self.counts
 
     def problem(self) -> str | None:
-        """Return what makes the arrays unsafe to use, if anything does."""
+        """Return the reason why the arrays are unsafe to use; None if they are safe."""
         for offsets, n in ((self.terms.offsets, len(self.terms.blob)), (self.starts, len(self.rows))):
             if offsets[0] != 0 or offsets[-1] != n or (offsets[1:] < offsets[:-1]).any():
                 return "has offsets out of range"
@@ -162,7 +162,7 @@ class Words:
 
     @classmethod
     def concatenate(cls, several: Sequence[Words]) -> Words | None:
-        """Return the postings of the items of several, one after another; None if there are none."""
+        """Concatenate the postings of several segments; None if there are none."""
         if not several:
             return None
         n_columns = several[0].n_columns
@@ -207,7 +207,7 @@ def _ranges(first: Integers, lengths: Integers) -> Integers:
 
 
 class Matches(NamedTuple):
-    """Positions of the items that have a word of a query, ascending, and how much of the query each covers."""
+    """Positions of the items that contain a word of the query, ascending, and their coverage of the query."""
 
     positions: Integers
     coverage: Floats
@@ -217,7 +217,7 @@ class Matches(NamedTuple):
         return cls(np.empty(0, np.int64), np.empty(0))
 
     def at(self, positions: Integers) -> Floats:
-        """Return the coverage by the items at some positions, 0 for those without any word."""
+        """Return the coverage of the items at the given positions; 0 for items without any word."""
         if not len(self.positions):
             return np.zeros(len(positions))
         places = np.minimum(np.searchsorted(self.positions, positions), len(self.positions) - 1)
@@ -225,7 +225,7 @@ class Matches(NamedTuple):
 
 
 class WordIndex:
-    """The words of all items: those of several segments, without removed items (a mask, or None)."""
+    """Inverted index of all items: the words of each segment, with a mask of removed items (None: no item)."""
 
     def __init__(self, parts: Sequence[tuple[Words, Mask | None]], n_columns: int) -> None:
         self.parts = parts
@@ -253,14 +253,14 @@ class WordIndex:
         return [None if gone is None else np.cumsum(~gone) - 1 for _, gone in self.parts]
 
     def coverage(self, text: str, columns: Sequence[int] | None = None) -> Floats:
-        """Return how much of a query each item's texts cover, see `matches`."""
+        """Return the coverage of all items, see `matches`."""
         coverage = np.zeros(len(self))
         matches = self.matches(text, columns)
         coverage[matches.positions] = matches.coverage
         return coverage
 
     def matches(self, text: str, columns: Sequence[int] | None = None) -> Matches:
-        """Return how much of a query items cover: the BM25 score divided by the total weight of its words.
+        """Return the items' coverage of a query: the BM25 score divided by the total weight of its words.
 
         It is about 1 for an item with all words. Words that occur in at least half of the texts are ignored, unless
         the query has no others.
@@ -325,9 +325,9 @@ class WordIndex:
 def _scores(
     lengths: Array, postings: Sequence[tuple[Array, Array, float]], mean_length: float, total: float
 ) -> tuple[Integers, Floats]:
-    """Return the rows that have any of several words, ascending, and their scores, as ``bm25`` adds them up.
+    """Return the rows that contain any of the words, ascending, and their scores, rounded exactly as by ``bm25``.
 
-    Scores are divided by ``total``. Words of many texts are counted by kernels, if Numba is loaded.
+    Scores are divided by ``total``. Frequent words are scored by kernels, if Numba is loaded.
     """
     n_postings = sum(len(rows) for rows, _, _ in postings)
     if not n_postings:

@@ -15,7 +15,7 @@ from dlfh.index.where import MAX_CHARACTERS
 from dlfh.service.answering import RequestError, SearchRequest
 from dlfh.service.settings import Limits
 
-_LIMITS = Limits()  # default limits, in OpenAPI; a service with other limits checks those, too
+_LIMITS = Limits()  # default limits, for OpenAPI; a service also checks its own
 Text = Annotated[str, Field(min_length=1, max_length=1 << 20)]
 Identifier = Annotated[str, Field(min_length=1, max_length=4096)]
 Ids = Annotated[list[Identifier], Field(max_length=10_000)]
@@ -255,7 +255,7 @@ class Result(BaseModel):
 
     query: QueryInfo
     understanding: Understanding | None = Field(description="How a text was understood; null for other queries.")
-    notes: list[str] = Field(description="The understanding in sentences, and a note if no item has all labels.")
+    notes: list[str] = Field(description="The understanding as sentences, and a note if no item has all labels.")
     warning: str | None = Field(description="Reason not to rely on these results, if any.")
     answers: list[Answer] = Field(description="Items, best first.")
 

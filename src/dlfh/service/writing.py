@@ -28,7 +28,7 @@ _IMAGES = "pictures"  # folder of uploaded images inside the collection, named b
 
 
 def put_items(states: States, new: Sequence[ItemWithId], limits: Limits, update: bool = True) -> dict[str, Any]:
-    """Add items, or with ``update`` replace those with the same ids, as `Collection.add`: all or, on an error, none."""
+    """Add all items or none, like `Collection.add`; with ``update``, replace items with the same ids."""
     if len(new) > limits.batch:
         raise RequestError(422, f"a request can add at most {limits.batch} items")
     state = states.current

@@ -1,10 +1,10 @@
-"""Calibration by held-out items: coefficients of every pattern, and the best search defaults.
+"""Calibration on held-out items: coefficients of every pattern, and the best search defaults.
 
-Items with learned codes, which have known labels, are calibrated by held-out queries against training items. Others are
-calibrated by held-out items against each other, since regressions fit the items that they were trained with too well.
+Probabilities of items with learned codes, whose labels are known, are calibrated with held-out queries against training
+items; all others with held-out queries against held-out items, since regressions overfit their training items.
 
-The queries are the held-out items. Further text queries are the names of one or two labels and single words, because
-people type short queries, and half of the words of each text, as a search for its own item.
+The queries are the held-out items. Further text queries are names of one or two labels and single words, because people
+type short queries, and half of the words of each text, as a search for that text's item.
 """
 
 from __future__ import annotations
@@ -63,19 +63,19 @@ if TYPE_CHECKING:
 #: Word evidence of pairs, by the text modalities that are searched.
 WordEvidence = dict[tuple[str, ...], Floats]
 
-#: Sample sizes: a few weights need no more; and the fewest held-out items to calibrate by.
+#: Sample sizes, sufficient for the few weights to fit; and the minimum number of held-out items for calibration.
 _MAX_QUERIES, _MAX_ITEMS, _MAX_PAIRS, _MIN_QUERIES = 400, 2000, 20_000, 10
-#: Maximum number of queries that name one label, two labels that some item has, and two that no item has; and the
-#: fewest training items of each label.
+#: Maximum number of queries of each kind: one label, two labels that some item has, two that no item has; and the
+#: minimum number of training items per label.
 _MAX_LABEL_QUERIES, _MIN_LABELLED = 60, 3
 
 #: The ranking by codes that label probabilities are compared with.
 _BY_CODES = "asymmetric"
-#: Codes are compared beside label probabilities if that raises MAP by more than this.
+#: Codes are used in addition to label probabilities if they raise MAP by more than this.
 _MIN_GAIN_OF_CODES = 0.003
-#: Label probabilities are used by default unless codes alone have a MAP that is higher by more than this.
+#: Label probabilities are used by default unless the MAP of codes alone is higher by more than this.
 _MAX_LOSS_OF_LABELS = 0.003
-#: Words are searched by default unless that lowers MAP by more than this: they find what labels do not name.
+#: Words, which find items by terms that no label names, are searched unless that lowers MAP by more than this.
 _MAX_MAP_LOSS_OF_WORDS = 0.01
 #: Candidate minimum word weights. A larger one is chosen if it raises the reciprocal rank of known-item search by more
 #: than ``_MIN_RANK_GAIN`` and lowers MAP by at most ``_MAX_MAP_LOSS_OF_WEIGHT``.
@@ -87,8 +87,8 @@ class _Sample:
     """Labelled items that have every modality."""
 
     labels: list[list[str]]
-    codes: dict[str, Codes]  # learned codes of training items, hashed ones of held-out items
-    label_bytes: Codes  # known labels of training items, suggested ones of held-out items
+    codes: dict[str, Codes]  # learned codes of training items, hashed codes of held-out items
+    label_bytes: Codes  # known labels of training items, suggested labels of held-out items
     texts: dict[str, list[str]]
 
 
@@ -97,14 +97,14 @@ class _Queries:
     """Queries of one modality."""
 
     modality: str
-    labels: list[list[str]]  # relevant items have all of them for texts, any of them otherwise
+    labels: list[list[str]]  # a relevant item has all of them if the query is a text, any of them otherwise
     projections: Singles
     probabilities: Singles | None  # of labels (queries, n_labels)
     texts: list[str]  # empty if the queries are not texts
-    explained: list[frozenset[str]]  # the words of each text by which it names labels
-    item: Integers  # the held-out item that a query is a value of, or half of one; -1 if it names labels
-    is_half: Mask  # half of a text
-    is_word: Mask  # one word, which relevant items have, and no label
+    explained: list[frozenset[str]]  # by text, the words that name labels
+    item: Integers  # the held-out item that the query was taken from, in full or half; -1 if it names labels
+    is_half: Mask  # whether the query is half of a text
+    is_word: Mask  # whether the query is one word that names no label; relevant items contain it
     n_words: float = 0.0  # the median number of words of a text
 
     @property
@@ -121,7 +121,7 @@ class _Queries:
 def calibrate(
     encoder: Encoder, parts: HeldOut, random_state: int = 0
 ) -> tuple[Calibration | None, list[CalibrationReport]]:
-    """Calibrate an encoder that is fitted to the database of the parts, with the queries, complete and labelled items.
+    """Calibrate an encoder that is fitted to the database part of the held-out split, using its query part.
 
     The calibration is None if there are fewer than 10 queries. Reports are cross-validated.
     """
@@ -196,7 +196,7 @@ def _calibrate_queries(
 def choose_defaults(
     fits: Mapping[Pattern, Fit], pairs: PairsByKind, modalities: tuple[str, ...], query: str, texts: Sequence[str]
 ) -> tuple[tuple[str, ...], bool, float]:
-    """Return the modalities to search by default, whether to search words, and the best MAP of all choices."""
+    """Return the modalities to search by default, whether to search words, and the best MAP of all combinations."""
     choices = [*((name,) for name in modalities if name != query), modalities]
     codes = {names: mean_average_precision(fits, pairs, names, False) for names in choices}
     words = {names: mean_average_precision(fits, pairs, names, True) for names in choices if {*names} & {*texts}}
@@ -217,8 +217,8 @@ def choose_word_weight(
 ) -> float:
     """Return the minimum weight of words that serves known-item search best without lowering MAP.
 
-    Many items are likely to be relevant. Where that is nearly certain, further differences between codes do not tell
-    which item is meant, but words do.
+    Where many items are almost certainly relevant, differences between their codes do not tell which item is meant, but
+    words do.
     """
     with_words = [Pattern(kind, modalities, True) for kind in pairs]
     best, best_rank = MIN_WORD_WEIGHT, reciprocal_rank(fit_patterns(pairs, places, with_words), halves)
@@ -260,7 +260,7 @@ def _sample(encoder: Encoder, items: Items, vectors: ItemVectors, rows: Integers
 
 
 def _as_learned(encoder: Encoder, items: _Sample) -> _Sample | None:
-    """Return held-out items as if they had been trained with; None if the method has no codes for labels."""
+    """Return held-out items as if they were training items; None if the method has no codes for labels."""
     codes, has_code = encoder.codes_of_labels(items.labels, len(items.labels))
     known, _ = encoder.known_labels(items.labels)
     return replace(items, codes=codes, label_bytes=known) if has_code.all() else None
@@ -314,7 +314,7 @@ def _label_words(encoder: Encoder, items: Items, vectors: ItemVectors) -> dict[s
 
 
 def _named_labels(encoder: Encoder, samples: Mapping[str, _Sample], rng: Generator) -> Iterator[list[str]]:
-    """Yield labels that people may ask for: single ones, pairs that some item has, and pairs that no item has."""
+    """Yield labels that people may ask for: single labels, pairs that some item has, and pairs that no item has."""
     model = encoder.label_model
     if model is None:
         return
@@ -335,7 +335,7 @@ def _named_labels(encoder: Encoder, samples: Mapping[str, _Sample], rng: Generat
 def _word_evidence(
     samples: Mapping[str, _Sample], texts: tuple[str, ...], queries: _Queries, *, ignore: bool
 ) -> dict[str, WordEvidence]:
-    """Return the word evidence of queries, by kind of items; ignore the words by which they name labels, or not."""
+    """Return the word evidence of queries, by kind of items, with or without the words that name labels."""
     evidence: dict[str, WordEvidence] = {kind: {} for kind in samples}
     if not texts:
         return evidence
@@ -361,7 +361,7 @@ def _half(text: str, rng: Generator) -> str:
 def _evidence(
     encoder: Encoder, queries: _Queries, rows: Integers, ranking: str, items: _Sample
 ) -> tuple[dict[str, Floats], tuple[Floats, ...], Floats | None]:
-    """Return similarities, labels and none of `Pairs`, for all pairs of some queries and items."""
+    """Return the fields `similarities`, `labels` and `none` of `Pairs`, for all pairs of queries and items."""
     n_bits, model = encoder.n_bits, encoder.label_model
     values = query_values(queries.projections[rows], ranking).astype(np.float64)
     similarities = {
@@ -386,11 +386,11 @@ def _pairs(
     words: WordEvidence,
     known_words: WordEvidence,
 ) -> Pairs:
-    """Return all pairs; ``known_items`` are the held-out items in the form of these items, with their word evidence."""
+    """Return all pairs; ``known_items`` are the held-out items, in the same form as ``items``, with word evidence."""
     relevant = relevance(queries.labels, items.labels, queries.match)
-    counted = np.repeat(~queries.is_half[:, None], len(items.labels), axis=1)  # a half may not ask for all labels
+    counted = np.repeat(~queries.is_half[:, None], len(items.labels), axis=1)  # a half may lack some labels
     rows = np.flatnonzero(queries.item >= 0)
-    if items is known_items:  # a query does not look for its item
+    if items is known_items:  # ignore pairs of a query and its own item
         counted[rows, queries.item[rows]] = False
     for row in np.flatnonzero(queries.is_word):
         relevant[row] = words[max(words, key=len)][row] > 0
@@ -408,7 +408,7 @@ def _pairs(
 
 
 def _known_item_search(pairs: Pairs, queries: _Queries, kind: str) -> Pairs:
-    """Return the pairs of half of each held-out item's words and all items, as if held-out items had no labels."""
+    """Pair half of each held-out item's words with all items, as if held-out items had no labels."""
     halves = np.flatnonzero(queries.is_half)
     taken = pairs.take(halves)
     relevant = np.zeros(taken.relevant.shape, bool)
@@ -418,7 +418,7 @@ def _known_item_search(pairs: Pairs, queries: _Queries, kind: str) -> Pairs:
 
 
 def _places(pairs: Pairs, rng: Generator) -> Integers:
-    """Draw pairs, as places in the flattened arrays: the most similar items of each query, and any others."""
+    """Draw pairs, as positions in the flattened arrays: the most similar items of each query, and random others."""
     evidence = pairs.labels[0] if pairs.labels else np.sum([*pairs.similarities.values()], axis=0)
     if pairs.words:
         evidence = evidence + pairs.words[max(pairs.words, key=len)]
@@ -434,7 +434,7 @@ def _places(pairs: Pairs, rng: Generator) -> Integers:
 def _fit_shown(pairs: Pairs, pattern: Pattern, fit: Fit, queries: _Queries, rows: Integers) -> dict[str, Fit]:
     """Return the weight and bias of the log-odds of the first results, by kind; ``rows`` are the queries of the pairs.
 
-    Half of a text asks for the labels of the whole one, and for its item, like people who do not describe it in full.
+    Half of a text asks for the labels and the item of the whole text, like a user who describes an item incompletely.
     """
     counted = pairs.counted if pattern.codes == "hashed" else pairs.counted | queries.is_half[rows][:, None]
     log_odds = np.where(counted, pairs.log_odds(pattern, fit), -np.inf)
@@ -461,7 +461,7 @@ def _fit_shown(pairs: Pairs, pattern: Pattern, fit: Fit, queries: _Queries, rows
 def _cross_validate(
     pairs: PairsByKind, modalities: tuple[str, ...], words: bool, min_weight: float, queries: _Queries, rng: Generator
 ) -> list[CalibrationReport]:
-    """Report on the default search, by kind of question, by 2-fold cross-validation over held-out items and queries."""
+    """Report on the default search by kind of query, with 2-fold cross-validation over held-out items and queries."""
     fold_of_item = rng.permutation(int(queries.item.max()) + 1) % 2
     fold = np.where(queries.item >= 0, fold_of_item[queries.item], rng.integers(0, 2, len(queries.item)))
     results: dict[tuple[str, str], tuple[list[Floats], list[Mask]]] = {}

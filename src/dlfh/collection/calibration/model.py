@@ -1,11 +1,10 @@
-"""Probability that an item is relevant, given its labels, its codes and the words that it shares with the query.
+"""Probability that an item is relevant, given its labels, its codes, and its words in common with the query.
 
 An item is relevant to a text if it has every label of the text, and to an image or a vector if it shares a label. Its
-log-odds are a logistic regression on the evidence of its label probabilities, the similarity of its codes, one for each
-modality searched, and its word evidence. Each evidence pattern (learned or hashed codes, the modalities that an item
-has, with or without words) has its own regression, fitted to pairs of held-out items. Weights are non-negative, so a
-nearer code never makes an item less probable. All items are thereby ranked on one scale. A report says how well the
-probabilities agree with the relevance of items.
+log-odds are a logistic regression on label evidence, the similarity of its codes (one for each searched modality) and
+word evidence. A separate regression is fitted, on held-out pairs, for each evidence pattern (learned or hashed codes,
+the modalities of an item, with or without words). Weights are non-negative, so a nearer code never makes an item less
+probable. All items are thereby ranked on one scale. A report shows how well the probabilities agree with relevance.
 """
 
 from __future__ import annotations
@@ -23,24 +22,23 @@ from dlfh._probabilities.model import LabelModel
 from dlfh._probabilities.scores import Match, probability_of
 from dlfh.collection.words import tokens
 
-#: Rankings by label probabilities: by the probability of every label of the query, or of any.
+#: Rankings by label probabilities: by the probability of having all labels of the query, or any of them.
 LABEL_RANKINGS: tuple[Match, ...] = ("all", "any")
 #: Other rankings: by the distance of codes, weighted by the query's projections, or by Hamming distance.
 RANKINGS = (*LABEL_RANKINGS, "asymmetric", "hamming")
 CODE_KINDS = ("learned", "hashed")
 
-#: Maximum number of modalities of which every subset has a pattern; beyond it, single modalities and all together.
+#: Up to this number of modalities, every subset has a pattern; beyond it, only single modalities and all together.
 _MAX_MODALITIES_IN_SUBSETS = 4
-#: Coefficients without calibration: the log-odds of labels, the mean similarity of codes, and word evidence at half its
-#: weight.
+#: Coefficients without calibration.
 _DEFAULT_CODE_WEIGHT, _DEFAULT_WORD_WEIGHT, _DEFAULT_BIAS = 8.0, 4.0, -4.0
-#: Range of probabilities of labels: queries are not understood better than this.
+#: Range that label probabilities are clipped to: no query is understood with more certainty.
 _SMALLEST = 0.01
-#: Number of items of a result that people read.
+#: Number of results that people read.
 N_READ = 10
-#: Kinds of texts, which ask for different things: names of labels alone, one other word, part of a text, a whole one.
+#: Kinds of text queries: only names of labels, one other word, part of a text, a whole text.
 QUESTIONS = ("names of labels", "one word", "part of a text", "whole text")
-#: Texts with less than this share of the words of a typical text are part of one.
+#: A query with less than this share of the words of a typical text counts as part of a text.
 _MIN_WHOLE = 0.75
 
 
@@ -48,18 +46,18 @@ class Pattern(NamedTuple):
     """Evidence available for an item."""
 
     codes: str
-    modalities: tuple[str, ...]  # those whose codes are compared with the query
-    words: bool  # whether the item's words are compared too
+    modalities: tuple[str, ...]  # whose codes are compared with the query
+    words: bool  # whether the item's words are also compared
 
     def n_label_weights(self, ranking: str) -> int:
-        """Return the number of weights that precede the modalities' weights: none, or one for `label_evidence`."""
+        """Return the number of weights before the modalities' weights: one if the ranking uses `label_evidence`."""
         return int(ranking in LABEL_RANKINGS and bool(self.modalities))
 
     def n_word_weights(self, ranking: str) -> int:
-        """Return the number of weights that follow the modalities' weights.
+        """Return the number of weights after the modalities' weights.
 
-        Beside labels, words have a second weight, times the probability that an item without labels is relevant: a text
-        that names no label asks for its words.
+        If labels are used, words have a second weight, multiplied by the probability that an item without labels is
+        relevant: a text that names no label asks for its words.
         """
         return (1 + self.n_label_weights(ranking)) * self.words
 
@@ -78,9 +76,9 @@ class Fit(NamedTuple):
 
 
 def question_kind(text: str | None, named: frozenset[str], typical: float) -> str:
-    """Return the kind of a text, given the words by which it names labels and the typical number of words of texts.
+    """Return the kind of a text query, given its words that name labels and the typical number of words of a text.
 
-    It is empty for other queries.
+    Return an empty string for other queries.
     """
     words = [] if text is None else tokens(text)
     if text is None or named.issuperset(words):
@@ -89,7 +87,7 @@ def question_kind(text: str | None, named: frozenset[str], typical: float) -> st
 
 
 def rescaled(log_odds: Floats, fit: Fit) -> Floats:
-    """Return log-odds times a weight, plus a bias; minus infinity stays."""
+    """Return log-odds times a weight, plus a bias; minus infinity is unchanged."""
     known = np.isfinite(log_odds)
     return np.where(known, fit.log_odds([np.where(known, log_odds, 0.0)]), log_odds)
 
@@ -100,9 +98,9 @@ def query_values(projections: Array, ranking: str) -> Array:
 
 
 def label_evidence(model: LabelModel, queries: Singles, scores: Floats, match: Match) -> tuple[Floats, Floats]:
-    """Return the log-odds that items have what queries ask for, from scores (queries, items).
+    """Return the log-odds that items have the labels that queries ask for, from scores (queries, items).
 
-    Also return the probability (queries, 1) that an item without any label has it; 0 except for "all".
+    Also return the probability (queries, 1) that an item without labels matches; 0 except for "all".
     """
     of_none = model.terms(queries, np.zeros((1, model.n_labels), np.float32), match).sum(axis=2, dtype=np.float64)
     none = probability_of(of_none, match, exclusive=model.exclusive)
@@ -111,9 +109,9 @@ def label_evidence(model: LabelModel, queries: Singles, scores: Floats, match: M
 
 
 class LabelEvidence:
-    """The `label_evidence` of items for one query, from their distances by score tables.
+    """The `label_evidence` of items for one query, from their score-table distances.
 
-    of_none: The probability that an item without any label has what the query asks for.
+    of_none: The probability that an item without labels matches the query.
     """
 
     def __init__(self, model: LabelModel, query: Singles, match: Match) -> None:
@@ -126,9 +124,9 @@ class LabelEvidence:
 
 
 def word_evidence(coverage: Floats) -> Floats:
-    """Return the evidence of the share of a query that an item's words cover: full coverage counts far more than half.
+    """Return word evidence from the share of the query's words that an item has: all count far more than half.
 
-    Someone who looks for an item by its words expects all of them to match. BM25 gives short texts a coverage above 1,
+    People who search for an item by its words expect all of them to match. BM25 gives short texts a coverage above 1,
     which adds little: the evidence stays below 2.
     """
     squares = coverage * coverage
@@ -142,7 +140,7 @@ def probability(log_odds: Floats) -> Floats:
 
 
 def patterns(modalities: Sequence[str], texts: Sequence[str]) -> Iterator[Pattern]:
-    """Yield all patterns of items, where ``texts`` are the modalities that have words."""
+    """Yield all evidence patterns of items; ``texts`` are the modalities with words."""
     n = len(modalities)
     for size in range(1, n + 1) if n <= _MAX_MODALITIES_IN_SUBSETS else (1, n):
         for subset in itertools.combinations(modalities, size):
@@ -158,9 +156,9 @@ def patterns(modalities: Sequence[str], texts: Sequence[str]) -> Iterator[Patter
 class Calibration:
     """Fitted coefficients, and by query modality the search defaults that were best on held-out items.
 
-    label_words: By text modality, words that mean the same as a label, and this label.
-    shown: By query modality and kind of question, a weight and a bias of the log-odds of results that are shown: the
-        best of many items are less probable than they seem. They do not change the order.
+    label_words: By text modality, words that mean the same as a label, mapped to that label.
+    shown: By query modality and kind of query, a weight and a bias that correct the log-odds of the first results,
+        which are overestimated because they are the best of many. They do not change the order.
     n_words: By text modality, the median number of words of a text.
     """
 
@@ -175,17 +173,17 @@ class Calibration:
     def shown_log_odds(
         self, log_odds: Floats, ranking: str, query: str, text: str | None, named: frozenset[str]
     ) -> Floats:
-        """Return the log-odds to show for the results of a query, given its text and the words that name labels."""
+        """Return corrected log-odds for the results of a query, given its text and its words that name labels."""
         kind = question_kind(text, named, self.n_words.get(query, 0.0))
         fit = self.shown.get((query, kind)) if ranking == self.rankings.get(query) else None
         return log_odds if fit is None else rescaled(log_odds, fit)
 
     def is_fitted_for(self, ranking: str, query: str) -> bool:
-        """Return whether results for queries of a modality have probabilities."""
+        """Return whether results have probabilities, for queries of a modality."""
         return any(key[:2] == (ranking, query) for key in self.fits)
 
     def fit_for(self, ranking: str, query: str, pattern: Pattern) -> Fit:
-        """Return the coefficients of a pattern; if it was not fitted, from its single modalities or a default."""
+        """Return the coefficients of a pattern; if it was not fitted, combine single modalities or use a default."""
         fit = self.fits.get((ranking, query, pattern))
         if fit is not None:
             return fit
@@ -264,10 +262,10 @@ class CalibrationReport:
     The expected calibration error is the mean absolute difference between the predicted probability and the share of
     relevant pairs, over bins of equal width.
 
-    query: Modality of the queries, and the kind of texts.
+    query: Modality of the queries and, for texts, their kind.
     codes: Kind of the items' codes.
     n_pairs: Number of pairs of a query and an item.
-    first_ten: The expected calibration error of the first ten items of each query, which people read.
+    first_ten: Expected calibration error of the first ten results of each query.
     brier: Brier score: mean squared difference between probability and relevance.
     share: Share of relevant pairs; predicting it for every pair has a Brier score of share * (1 - share).
     """
@@ -284,7 +282,7 @@ class CalibrationReport:
     def from_results(
         cls, query: str, codes: str, log_odds: Sequence[Floats], relevant: Sequence[Mask]
     ) -> CalibrationReport:
-        """Compare predicted log-odds of the items of each query, minus infinity for those to ignore, with relevance."""
+        """Compare predicted log-odds (queries, items) with relevance; minus infinity marks pairs to ignore."""
         found = [np.flatnonzero(np.isfinite(values)) for values in log_odds]
         ranked = [rows[np.argsort(-log_odds[q][rows], kind="stable")] for q, rows in enumerate(found)]
         predicted, true = (

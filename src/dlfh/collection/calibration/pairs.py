@@ -1,4 +1,4 @@
-"""Pairs of held-out queries and items of known relevance, to fit coefficients to and to measure rankings with."""
+"""Pairs of held-out queries and items with known relevance, for fitting coefficients and measuring rankings."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 from dlfh._arrays import Floats, Integers, Mask
 from dlfh.collection.calibration.model import Fit, Pattern, probability
 
-#: Smallest weight of words, as a multiple of the weight of labels if there are any: enough to order items that tie.
+#: Minimum weight of words, as a multiple of the label weight if labels are used: enough to break ties.
 MIN_WORD_WEIGHT = 0.05
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Evidence and relevance of pairs (queries, items) of queries and items with one kind of codes."""
+    """Evidence and relevance of pairs (queries, items), for items with one kind of codes."""
 
     similarities: dict[str, Floats]  # of the items' codes to the queries, by modality
-    words: dict[tuple[str, ...], Floats]  # `word_evidence`, by the text modalities searched; empty unless texts ask
+    words: dict[tuple[str, ...], Floats]  # `word_evidence`, by text modalities searched; empty unless queries are texts
     relevant: Mask
     counted: Mask  # False for a query paired with itself
-    known_item: Pairs | None = None  # each query is half of the words of one item, its only one, which is relevant
+    known_item: Pairs | None = None  # each query is half of the words of one item, the only relevant one
     labels: tuple[Floats, ...] = ()  # `label_evidence`; empty for rankings by codes
     none: Floats | None = None  # (queries, 1), see `label_evidence`; None for rankings by codes
 
@@ -35,7 +35,7 @@ class Pairs:
         return Pairs(similarities, words, self.relevant[rows], self.counted[rows], None, labels, none)
 
     def without_codes(self) -> Pairs:
-        """Return the pairs without the similarities of codes, whose weights are 0 then."""
+        """Return the pairs without the similarities of codes, so that these get a weight of 0."""
         nothing = {name: np.zeros(values.shape) for name, values in self.similarities.items()}
         known_item = None if self.known_item is None else self.known_item.without_codes()
         return replace(self, similarities=nothing, known_item=known_item)
@@ -57,10 +57,10 @@ class Pairs:
         return float((self.relevant[self.counted].sum() + 0.5) / (int(self.counted.sum()) + 1))
 
     def fit(self, pattern: Pattern, places: Integers | None = None, min_word_weight: float = MIN_WORD_WEIGHT) -> Fit:
-        """Fit a pattern to all counted pairs, or to those at some places of the flattened arrays.
+        """Fit a pattern to all counted pairs, or to those at the given positions of the flattened arrays.
 
-        A pattern with words is fitted to known-item pairs too: people also look for one item by words that are not
-        labels, and without these pairs such words would get no weight.
+        A pattern with words is also fitted to known-item pairs: people also search for one item by words that are not
+        labels, which would otherwise get no weight.
         """
         places = np.flatnonzero(self.counted) if places is None else places
         features = [values.ravel()[places] for values in self.features(pattern)]
@@ -74,7 +74,7 @@ class Pairs:
         weight = fit.weights[-2 if has_labels else -1] if pattern.words else 0.0
         if not pattern.words or weight >= min_word_weight * (fit.weights[0] if has_labels else 1.0):
             return fit
-        if has_labels:  # the probability stays calibrated, whatever the weight of words beside labels
+        if has_labels:  # keeps probabilities calibrated for any weight of words relative to labels
             *codes_and_words, alone = features[1:]
             combined = features[0] + min_word_weight * codes_and_words.pop()
             both = fit_logistic([combined, *codes_and_words, alone], relevant)
@@ -83,14 +83,14 @@ class Pairs:
         return Fit((*codes.weights, min_word_weight), codes.bias)
 
 
-#: By the kind of the items' codes, "learned" or "hashed".
+#: Pairs by the kind of the items' codes, "learned" or "hashed".
 PairsByKind = Mapping[str, Pairs]
 
 
 def fit_patterns(
     pairs: PairsByKind, places: Mapping[str, Integers], patterns: Sequence[Pattern], min_weight: float = MIN_WORD_WEIGHT
 ) -> dict[Pattern, Fit]:
-    """Fit the patterns of each kind of codes, with biases shifted to one prior, the share of relevant items."""
+    """Fit the patterns of each kind of codes, with biases shifted to a common prior, the share of relevant items."""
     prior = _log_odds(pairs["learned" if "learned" in pairs else "hashed"].relevant_share())
     fits = {}
     for kind, pairs_of_kind in pairs.items():
@@ -109,7 +109,7 @@ def _log_odds(share: float) -> float:
 def mean_average_precision(
     fits: Mapping[Pattern, Fit], pairs: PairsByKind, modalities: tuple[str, ...], words: bool
 ) -> float:
-    """Return the MAP of a search, averaged over the kinds of codes."""
+    """Return the MAP of a search, averaged over kinds of codes."""
     values = []
     for kind, of_kind in pairs.items():
         pattern = Pattern(kind, modalities, words)
@@ -123,7 +123,7 @@ def mean_average_precision(
 
 
 def reciprocal_rank(fits: Mapping[Pattern, Fit], searched: PairsByKind) -> float:
-    """Return the mean reciprocal rank of the one relevant item of each query; a tie counts as half a rank."""
+    """Return the mean reciprocal rank of each query's only relevant item; each tied item counts as half a rank."""
     scores = np.hstack([searched[pattern.codes].log_odds(pattern, fit) for pattern, fit in fits.items()])
     relevant = np.hstack([searched[pattern.codes].relevant for pattern in fits])
     targets = scores[relevant][:, None]
@@ -136,7 +136,7 @@ def fit_logistic(
 ) -> Fit:
     """Fit a ridge-regularised logistic regression with non-negative weights, by Newton's method.
 
-    The ridge keeps weights finite where the evidence separates the pairs. ``offset`` is added to the log-odds.
+    The ridge keeps weights finite if the evidence separates the pairs perfectly. ``offset`` is added to the log-odds.
     """
     active = [*range(len(features))]
     while True:
