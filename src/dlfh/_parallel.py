@@ -15,13 +15,26 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
-from dlfh._validation import is_integer, shown
+import numpy as np
+
+from dlfh._validation import Features, is_integer, shown
 from dlfh.errors import InputError
 
 Result = TypeVar("Result")
 _thread = threading.local()
 _MAX_THREADS = 1024
+#: Size of a chunk of dense rows in bytes: a fraction of a processor's last-level cache.
+_CHUNK_BYTES = 8 << 20
 _MIN_BLOCK_COST = 1e6  #: Minimum work per block, in steps of at most one nanosecond; less is not worth a thread.
+
+
+def row_chunks(features: Features, extra_columns: int = 0, chunk_bytes: int | None = None) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of chunks of rows that, as dense rows, take ``chunk_bytes``; by default they fit in a cache."""
+    width = extra_columns + (features.shape[1] if isinstance(features, np.ndarray) else 0)
+    row_bytes = width * np.result_type(features.dtype, np.float32).itemsize
+    rows = max(64, (chunk_bytes or _CHUNK_BYTES) // row_bytes)
+    for start in range(0, features.shape[0], rows):
+        yield start, min(start + rows, features.shape[0])
 
 
 def available_cores() -> int:

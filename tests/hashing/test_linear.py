@@ -140,14 +140,14 @@ def test_sparse_and_dense_points_get_the_same_code() -> None:
 
 
 def test_chunks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dlfh._mathematics import moments as moments
+    from dlfh import _parallel
 
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1000, 30))
     for n_codes in (5, 1000):
         targets, _ = random_targets(rng, 1000, 12, n_codes)
         whole = fit(X, targets)
-        monkeypatch.setattr(moments, "_CHUNK_BYTES", 64 * 30 * 8)
+        monkeypatch.setattr(_parallel, "_CHUNK_BYTES", 64 * 30 * 8)
         in_chunks = fit(X, targets)
         monkeypatch.undo()
         np.testing.assert_allclose(whole.weights, in_chunks.weights, rtol=1e-5, atol=1e-7)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlfh._mathematics import moments as moments_module
+from dlfh import _parallel
 from dlfh._mathematics.moments import Moments, moments
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
@@ -36,7 +36,7 @@ def test_features_that_are_converted_have_the_moments_of_doubles(
     codes = random_codes(rng, 2 if few else n, 16)
     targets = Targets(codes, rng.integers(len(codes), size=n), 16)
     with pytest.MonkeyPatch.context() as patch, Workers(2) as workers:
-        patch.setattr(moments_module, "_CHUNK_BYTES", 64 * 24)
+        patch.setattr(_parallel, "_CHUNK_BYTES", 64 * 24)
         ours = moments(X, targets, "image", workers)
         expected = moments(X.astype(np.float64), targets, "image", workers)
     np.testing.assert_allclose(ours.mean, expected.mean, rtol=1e-6)

@@ -17,7 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dlfh._arrays import Array, Floats, Integers, Mask
-from dlfh._mathematics.moments import Moments, check_gram_fits, dense_gram, row_chunks, sparse_gram
+from dlfh._mathematics.moments import Moments, check_gram_fits, dense_gram, sparse_gram
+from dlfh._parallel import row_chunks
 from dlfh._validation import Features, check_features, column_means, raise_for_overflow, raise_if_not_finite
 from dlfh.blocks.base import Blocks
 

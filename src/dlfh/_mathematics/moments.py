@@ -6,7 +6,7 @@ Statistics of two parts of the data add up to those of the whole, up to rounding
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,12 +16,9 @@ import scipy.sparse as sp
 from dlfh import _kernels
 from dlfh._arrays import Array, Floats, Mask
 from dlfh._mathematics.targets import Targets
-from dlfh._parallel import Workers
+from dlfh._parallel import Workers, row_chunks
 from dlfh._validation import Features, raise_if_not_finite
 from dlfh.errors import InputError
-
-#: Size of a chunk of dense rows in bytes: a fraction of a processor's last-level cache.
-_CHUNK_BYTES = 8 << 20
 
 #: Maximum number of features of a Gram matrix that is kept or computed in blocks: it takes 2 GiB.
 MAX_GRAM_FEATURES = 16384
@@ -137,15 +134,6 @@ def compute_dtype(dtype: np.dtype) -> npt.DTypeLike:
     if dtype.kind == "f":
         return np.float32 if dtype.itemsize <= 4 else np.float64
     return np.float32 if dtype.itemsize <= 2 else np.float64
-
-
-def row_chunks(features: Features, extra_columns: int = 0, chunk_bytes: int | None = None) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of chunks of rows that, as dense rows, take ``chunk_bytes``; by default they fit in a cache."""
-    width = extra_columns if sp.issparse(features) else features.shape[1] + extra_columns
-    row_bytes = width * np.dtype(compute_dtype(features.dtype)).itemsize
-    rows = max(64, (chunk_bytes or _CHUNK_BYTES) // row_bytes)
-    for start in range(0, features.shape[0], rows):
-        yield start, min(start + rows, features.shape[0])
 
 
 def moments(features: Features, targets: Targets, modality: str, workers: Workers) -> Moments:

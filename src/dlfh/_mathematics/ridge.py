@@ -20,9 +20,9 @@ import scipy.sparse as sp
 
 from dlfh._arrays import Array, Floats, Integers, Singles
 from dlfh._mathematics.conjugate import solve_by_conjugate_gradients
-from dlfh._mathematics.moments import Moments, compute_dtype, is_constant, rounding_error, rounding_of, row_chunks
+from dlfh._mathematics.moments import Moments, compute_dtype, is_constant, rounding_error, rounding_of
 from dlfh._mathematics.targets import Targets
-from dlfh._parallel import Workers
+from dlfh._parallel import Workers, row_chunks
 from dlfh._validation import Features, check_positive, column_means, raise_if_not_finite
 from dlfh.errors import InputError
 

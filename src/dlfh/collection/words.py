@@ -23,8 +23,7 @@ from dlfh._parallel import checkpoint
 from dlfh._persistence.files import open_regular, read_regular, replace_file
 from dlfh.errors import StorageError
 from dlfh.index import Index
-from dlfh.index.strings import Strings
-from dlfh.index.words import RUN, Matches, WordIndex, Words, split
+from dlfh.index.words import RUN, Matches, Strings, WordIndex, Words, split
 
 WORDS_FILE = "words.dlfh"
 _FORMAT = "dlfh-words 2"

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from dlfh import _kernels
 from dlfh._arrays import Array, Codes, Floats, Singles
 from dlfh._mathematics.centred import CentredBlocks, CentredRows
-from dlfh._mathematics.moments import Moments, check_gram_fits, compute_dtype, moments, row_chunks
+from dlfh._mathematics.moments import Moments, check_gram_fits, compute_dtype, moments
 from dlfh._mathematics.ridge import (
     Ridge,
     RidgeSolution,
@@ -31,7 +31,7 @@ from dlfh._mathematics.ridge import (
     solves_without_gram,
 )
 from dlfh._mathematics.targets import BlockTargets, Targets
-from dlfh._parallel import Workers
+from dlfh._parallel import Workers, row_chunks
 from dlfh._validation import Features, check_choice, check_flag, check_positive, raise_for_overflow
 from dlfh.blocks.base import Blocks
 from dlfh.codes import n_bytes

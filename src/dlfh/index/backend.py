@@ -17,8 +17,8 @@ from dlfh._validation import check_integer, shown
 from dlfh.errors import InputError, StorageError
 from dlfh.index.items import Hits, Item
 from dlfh.index.segment import Segment
-from dlfh.index.strings import Strings
 from dlfh.index.where import Where, has_surrogates
+from dlfh.index.words import Strings
 
 
 class Request(NamedTuple):

@@ -32,8 +32,7 @@ from dlfh.codes import n_bytes
 from dlfh.errors import InputError, StorageError
 from dlfh.index.backend import check_layout
 from dlfh.index.segment import ABSENT, STATES, Segment
-from dlfh.index.strings import Strings
-from dlfh.index.words import Words
+from dlfh.index.words import Strings, Words
 
 #: Incremented when older versions of the library cannot read new files.
 FORMAT_VERSION = 1

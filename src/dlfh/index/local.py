@@ -28,9 +28,8 @@ from dlfh.index.nearest import Column, Tables, as_codes
 from dlfh.index.scan import Bounds, possible_rows
 from dlfh.index.segment import ABSENT, LEARNED, Part, Segment
 from dlfh.index.store import Store
-from dlfh.index.strings import Strings
 from dlfh.index.where import Where
-from dlfh.index.words import WordIndex
+from dlfh.index.words import Strings, WordIndex
 
 Parts = tuple[Part, ...]
 

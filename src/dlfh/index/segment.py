@@ -21,9 +21,8 @@ from dlfh.codes import n_bytes
 from dlfh.errors import InputError, StorageError
 from dlfh.index.items import Item
 from dlfh.index.nearest import as_array, check_packed
-from dlfh.index.strings import Strings
 from dlfh.index.where import Fields
-from dlfh.index.words import Words
+from dlfh.index.words import Strings, Words
 
 if TYPE_CHECKING:
     from dlfh.index.files import SegmentRecord

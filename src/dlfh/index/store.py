@@ -28,7 +28,7 @@ from dlfh.errors import StorageError
 from dlfh.index import files
 from dlfh.index.files import MANIFEST, Manifest
 from dlfh.index.segment import Part
-from dlfh.index.strings import Strings
+from dlfh.index.words import Strings
 
 Result = TypeVar("Result")
 

@@ -18,8 +18,8 @@ from dlfh._arrays import Array, Codes, Floats, Integers
 from dlfh._factorization.label_set_codes import check_label_lists, extend_names, plain_names
 from dlfh._factorization.solver import LabelRows
 from dlfh._labels import LabelSets
-from dlfh._mathematics.moments import Moments, dense_gram, rounding_of, row_chunks, sparse_gram
-from dlfh._parallel import Workers
+from dlfh._mathematics.moments import Moments, dense_gram, rounding_of, sparse_gram
+from dlfh._parallel import Workers, row_chunks
 from dlfh._progress import progress
 from dlfh._validation import Features, raise_for_overflow, raise_if_not_finite
 from dlfh.codes import n_bytes, pack

@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from dlfh._arrays import Array, Floats
-from dlfh._mathematics.moments import dense_gram, row_chunks, sparse_gram
+from dlfh._mathematics.moments import dense_gram, sparse_gram
 from dlfh._mathematics.ridge import solve_ridge
-from dlfh._parallel import blas_threads
+from dlfh._parallel import blas_threads, row_chunks
 from dlfh._progress import Advance, progress
 from dlfh._validation import Features, check_random_state, raise_if_not_finite
 from dlfh.codes import pack

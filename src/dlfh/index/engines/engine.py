@@ -23,8 +23,8 @@ from dlfh.index.backend import ApproximateIndex, Backend, Reader, Request, check
 from dlfh.index.engines.address import Address
 from dlfh.index.items import Hits, Item
 from dlfh.index.segment import ABSENT, LEARNED, STATES, Segment
-from dlfh.index.strings import Strings
 from dlfh.index.where import Where, all_values
+from dlfh.index.words import Strings
 
 FORMAT = 1  # version of the table layout
 #: Default length of a shortlist: ``_SHORTLIST_FACTOR * k``, but at least ``_MIN_SHORTLIST`` items.
