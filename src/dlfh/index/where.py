@@ -197,7 +197,7 @@ def has_surrogates(text: str) -> bool:
 
 
 class Fields:
-    """The metadata of all items (``read``), by name. A column is read when a filter first uses it."""
+    """Metadata values of all items, by name. ``read`` is called when a filter first uses a name."""
 
     def __init__(self, n_items: int, read: Callable[[], Iterable[Mapping[str, Any] | None]]) -> None:
         self._n_items, self._read = n_items, read
