@@ -1,4 +1,4 @@
-"""Frozen vectors and labels in 8, 16 and 32 bytes: DLFH beside quantisers, binary codes and supervised projections.
+"""Frozen vectors and labels in 8, 16 and 32 bytes: DLFH and quantisers, binary codes and supervised projections.
 
     DLFH_DATA=/path/to/folder python -m benchmarks.embeddings_study --write docs/embeddings.md
 

@@ -24,7 +24,7 @@ from dlfh.blocks.base import Blocks
 
 
 class CentredRows:
-    """Features of one modality in memory, less a given mean; constant ones are treated as exactly 0."""
+    """Features of one modality in memory, minus a given mean; constant features become exactly 0."""
 
     def __init__(self, features: Features, modality: str, mean: Floats, is_constant: Mask) -> None:
         self.features, self.modality, self.whole = features, modality, features

@@ -96,7 +96,7 @@ def _nearby(rows: Floats) -> Integers:
     distances, neighbours = cKDTree(rows).query(rows, k=ranks, distance_upper_bound=2 * max(_RADII))
     for radius in _RADII:
         near = distances < radius
-        # If all neighbours of a row are near, the next ones are unknown: count as many of them in the shell.
+        # If all neighbours of a row are near, the next ones are unknown: assume as many in the shell.
         n_around = np.count_nonzero(distances < 2 * radius) - near.sum() + near[near.all(axis=1)].size
         if near.sum() > 2 * n_around:
             first, place = np.nonzero(near)

@@ -33,7 +33,7 @@ def scaling_by(bound: Floats) -> Floats:
     It is inverted so that iterations need only NumPy's products: NumPy and SciPy each have a BLAS with busy-waiting
     threads, which slow each other down when calls alternate.
     """
-    import scipy.linalg  # here, because encoding imports this module and solves nothing
+    import scipy.linalg  # here, because encoding imports this module but does not need SciPy
 
     bound.flat[:: len(bound) + 1] += 1e-10 * np.trace(bound) / len(bound) + np.finfo(np.float64).tiny
     jitter = 1e-8 * np.trace(bound) / len(bound)
@@ -63,7 +63,7 @@ class Line:
     def is_worse(self, objective: Floats, length: Floats) -> Mask:
         """Return a mask of the columns that do not improve enough by steps of the given lengths."""
         before = self.columns.objective
-        # Margins are in single precision: a difference below their rounding error is no reason to reject a step.
+        # Margins are in single precision: do not reject a step for a difference below their rounding error.
         allowed = before + 1e-4 * length * self.slope + 1e-7 * np.abs(before)
         return (objective > allowed) & (length > 1e-10)
 
@@ -72,7 +72,7 @@ class Points(Protocol):
     """The points whose losses are summed, and the state of the columns."""
 
     def gradient(self, penalty_gradient: Floats) -> Floats:
-        """Return the gradient of the objective, given that of the penalty."""
+        """Return the gradient of the objective, given the gradient of the penalty."""
 
     def move(self, line: Line) -> tuple[Floats, Floats, Mask]:
         """Move columns; return lengths, objectives, and which columns moved: the others try a shorter step next."""

@@ -1,6 +1,6 @@
 """Sufficient statistics of a ridge regression, in one or two passes over chunks of rows.
 
-Statistics of two parts of the data add up to those of the whole, up to rounding, so data can arrive in parts.
+The statistics are additive over parts of the data, up to rounding, so data can arrive in parts.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Moments:
         return rounding_error(self.variances, self.n_points, self.mean, self.rounding, self.after_products)
 
     def with_targets(self, n_targets: int) -> Moments:
-        """Return the moments with further targets, which are 0 for all points so far."""
+        """Return the moments with additional targets, which are 0 for all points so far."""
         more = n_targets - len(self.target_mean)
         cross, target_mean = np.pad(self.cross, ((0, 0), (0, more))), np.pad(self.target_mean, (0, more))
         return replace(self, cross=cross, target_mean=target_mean)
@@ -130,7 +130,7 @@ def rounding_error(variances: Floats, n: int, mean: Floats, rounding: float, aft
 
 
 def compute_dtype(dtype: np.dtype) -> npt.DTypeLike:
-    """Return the floating-point type to compute in: that of the data, or one that represents its integers."""
+    """Return the floating-point type to compute in: the data's type, or one that represents its integers."""
     if dtype.kind == "f":
         return np.float32 if dtype.itemsize <= 4 else np.float64
     return np.float32 if dtype.itemsize <= 2 else np.float64

@@ -172,7 +172,7 @@ def solve_ridge(matrix: Floats, ridge: float | Floats, right: Floats) -> Floats:
 
     ridge: A matrix, or a number times the identity; it is added to the matrix in place.
     """
-    import scipy.linalg  # here, because encoding imports this module and solves nothing
+    import scipy.linalg  # here, because encoding imports this module but does not need SciPy
 
     if isinstance(ridge, np.ndarray):
         matrix += ridge

@@ -65,7 +65,7 @@ _QUERY_SHARE, _MAX_QUERIES, _MIN_QUERIES, _MAX_ITEMS = 1 / 3, 512, 16, 2048
 _MAX_TERMS = 1 << 26
 #: Pairs per query: its best items, whose probabilities people read, and random items.
 _N_BEST, _N_RANDOM = 10, 20
-#: Maximum number of probabilities that a combination of modalities, a handful of parameters, is fitted to.
+#: Maximum number of probabilities that a fusion of modalities is fitted to; it has few parameters.
 _MAX_FUSED = 1 << 20
 
 

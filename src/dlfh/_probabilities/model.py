@@ -237,7 +237,7 @@ class LabelModel:
         return next(iter(self.functions.values())).curves.prior
 
     def fuse(self, probabilities: Mapping[str, Singles]) -> Singles:
-        """Return one probability per point and label, from the probabilities by one or several modalities."""
+        """Combine the probabilities of one or several modalities into one per point and label."""
         names = tuple(name for name in self.functions if name in probabilities)
         if len(names) == 1:
             return probabilities[names[0]]

@@ -92,7 +92,7 @@ def label_scores(
 
 
 def probability_of(scores: npt.NDArray[np.floating], match: Match, *, exclusive: bool) -> Floats:
-    """Return the probability that a score stands for if labels are independent and the lift is 0."""
+    """Convert scores to probabilities, for independent labels and a lift of 0."""
     scores = np.asarray(scores, np.float64)
     if exclusive:
         return np.clip(scores, 0.0, 1.0)
@@ -147,7 +147,7 @@ class LabelQuantizer:
         return codes
 
     def decode(self, codes: Codes) -> Singles:
-        """Return the probabilities that bytes stand for, shape (n, n_labels)."""
+        """Return the probabilities that bytes represent, shape (n, n_labels)."""
         return self.centroids[codes[:, self.group], np.arange(len(self.group))] ** 2
 
     @property
@@ -183,7 +183,7 @@ class LabelQuantizer:
 
 
 def _centroids(roots: Singles, n: int, seed: int) -> Singles:
-    """Return ``n`` centroids of points, similar ones side by side; repeated ones where the points are fewer."""
+    """Return ``n`` centroids of points, with similar ones adjacent; repeated if there are fewer points."""
     from scipy.cluster.hierarchy import leaves_list, linkage  # here, because opening a collection must not load it
 
     distinct = np.unique(roots, axis=0)

@@ -27,7 +27,7 @@ def write_report(folder: Path, experiment: Experiment, plan: Plan, results: Resu
 
 
 def to_cite(sections: Iterable[Section]) -> list[str]:
-    """Return sentences that say which of the tables a paper should use."""
+    """Return a sentence about each table that a paper should cite."""
     keys = {block.key for section in sections for block in section.blocks}
     uses = {
         "map-unseen": "the main result: items that training never saw, full ranking by Hamming distance",

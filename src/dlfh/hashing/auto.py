@@ -146,7 +146,7 @@ class Auto(BlockLearner):
 def _sparse_kinds(_: _Ridge) -> Iterator[_Ridge]:
     """Yield candidates for words or tags, which gain nothing from kernels.
 
-    There is no standard scaling: divided by its deviation, a word of one text in a thousand would outweigh all others.
+    Standard scaling is excluded: divided by its deviation, a word in one of a thousand texts would outweigh all others.
     """
     yield LinearRidge(shrinkage=0.1)
     yield LinearRidge(shrinkage=0.1, scaling="root")
@@ -265,7 +265,7 @@ class _Evaluation:
             evaluate(hashed[asking], database, self.labels[asking], self.labels, n_jobs=1).per_query["AP"]
             for database in (hashed, self.learned)
         ]
-        return Trial(learner, np.nan_to_num(np.mean(by_database, axis=0)))  # (a point without labels finds nothing)
+        return Trial(learner, np.nan_to_num(np.mean(by_database, axis=0)))  # (NaN if a point has no labels)
 
 
 def _kernel_of(learner: _Ridge) -> str:

@@ -89,7 +89,7 @@ class HashFunction(Registered, ABC):
 
 
 class ChunkedFunction(HashFunction):
-    """A hash function that is evaluated for a few thousand rows at once; logistic ones return log-odds of the bits.
+    """A hash function that is evaluated in chunks of a few thousand rows; a logistic one computes log-odds of bits.
 
     is_threaded: Whether chunks are evaluated in several threads; `_values` must then not use the workers.
     """
@@ -219,7 +219,7 @@ class BlockLearner(HashLearner):
 
 
 class SummedLearner(BlockLearner):
-    """A learner whose functions follow from sums over points, so that points can be added later.
+    """A learner whose functions are computed from sums over points, so that points can be added later.
 
     The feature map, a scaling or a kernel, is fixed by the first points.
     """
@@ -235,7 +235,7 @@ class SummedLearner(BlockLearner):
 
     @abstractmethod
     def map_of(self, function: HashFunction) -> Any:
-        """Return the feature map under which the points of a learned function are summed."""
+        """Return the feature map of a learned function, which is applied before points are summed."""
 
     @abstractmethod
     def sums(self, feature_map: Any, features: Features, targets: Targets, modality: str, workers: Workers) -> Moments:

@@ -252,7 +252,7 @@ class Survey:
         self._requested = np.union1d(numbers, self._requested)
 
     def look(self, numbers: Integers, scalings: Sequence[str] = ()) -> None:
-        """Read all blocks once for rows, by number, and statistics of scaled features, unless all are known."""
+        """Read rows, by number, and statistics of scaled features in one pass over the blocks, unless all are known."""
         kinds = tuple(kind for kind in scalings if kind not in self._spreads)
         if not kinds and np.isin(numbers, self._numbers).all():
             return

@@ -269,7 +269,7 @@ class KernelRidge(SummedLearner):
     def leave_one_out(
         self, function: HashFunction, features: Features, targets: Targets, solution: RidgeSolution | None = None
     ) -> Singles:
-        """Return leave-one-out predictions, by functions without the point, both in their sums and as a base."""
+        """Return leave-one-out predictions, by functions that use the point neither in sums nor as a base."""
         assert isinstance(function, KernelHash)
         kernel = function.kernel
 

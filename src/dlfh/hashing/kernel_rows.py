@@ -46,7 +46,7 @@ def kernel_chunks(kernel: RBFMap, features: Features, memory: int) -> Callable[[
 class KernelRows:
     """Kernel values and target bits of points in blocks, and sums over them.
 
-    A cluster's workers keep all of them. This process keeps those of whole blocks, up to ``memory`` bytes; the other
+    A cluster's workers keep all of them. This process keeps whole blocks of them, up to ``memory`` bytes; the other
     blocks are read and computed again for each sum.
     """
 

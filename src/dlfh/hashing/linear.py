@@ -111,7 +111,7 @@ class LinearHash(HashFunction):
     ) -> Iterator[tuple[int, int, Array, Codes]]:
         """Yield bounds, ``x @ weights + offset`` and codes of chunks of rows, with signs unaffected by rounding.
 
-        keep: Whether the values are used; those of sparse rows are otherwise not stored.
+        keep: Whether the values are used; otherwise, values of sparse rows are not stored.
         """
         compute = functools.partial(self._sparse_kernel, keep) if sp.issparse(features) else self._dense_kernel
         for start, stop in row_chunks(features, self.n_bits, _ENCODE_BYTES):
@@ -276,7 +276,7 @@ class LinearRidge(SummedLearner):
         return self._hash(mean, weights, targets.whole.mean(), gamma, scaling, modality)
 
     def map_of(self, function: HashFunction) -> Scaling:
-        """Return the scaling under which points are summed; the sums of "standard" ones are divided afterwards."""
+        """Return the scaling to apply before summing points; for "standard", the sums are divided afterwards."""
         assert isinstance(function, LinearHash)
         return UNSCALED if self.scaling == "standard" else function.scaling
 

@@ -95,7 +95,7 @@ class Manifest:
 
     @functools.cached_property
     def content(self) -> bytes:
-        """The bytes of the file, which are determined by the fields."""
+        """The bytes of the file, a function of the fields."""
         body = asdict(self)
         for entry in (body, *body["segments"]) if not self.texts else ():  # without texts, both are omitted
             entry.pop("texts", None), entry.pop("words", None)

@@ -35,7 +35,7 @@ Parts = tuple[Part, ...]
 
 #: A part is merged with the next unless it is larger by this factor ...
 _MIN_RATIO = 1.5
-#: ... and then with those before that are not larger by this factor. The difference between the two factors bounds the
+#: ... and then with preceding parts that are not larger by this factor. The difference between the factors bounds the
 #: cost of copying: many items must be added or removed before a merged part is merged again.
 _MERGED_RATIO = 2
 #: A segment is rewritten when a smaller share of its rows is left.
@@ -219,7 +219,7 @@ class Snapshot(Reader):
         return np.concatenate(found)
 
     def _rows(self, positions: Integers) -> Iterator[tuple[Part, int, Integers]]:
-        """Yield the parts that contain ascending positions, the index of the first of these, and their rows."""
+        """Yield each part that contains some of the ascending positions, the index of the first, and their rows."""
         places = np.searchsorted(positions, self.starts).tolist()
         for part, start, first, last in zip(self.parts, self.starts.tolist(), places, places[1:], strict=False):
             if first < last:

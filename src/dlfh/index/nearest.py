@@ -77,7 +77,7 @@ def check_queries(queries: Any, n_bits: int) -> Array:
         raise InputError(f"queries have NaN or infinity in row {bad[0]}")
     if values.dtype.itemsize <= 8:
         return values
-    # As doubles, rows of longer floats could become infinite or zero, and rank all items alike.
+    # Converted to doubles, rows of longer floats could overflow or become zero, and all items would tie.
     largest, limits = np.abs(values).max(axis=1, initial=0), np.finfo(np.float64)
     bad = np.flatnonzero((largest > limits.max) | ((largest > 0) & (largest < limits.tiny)))
     if len(bad):
@@ -342,6 +342,6 @@ def _over_blocks(
 
 
 def _scaled(distances: Array, exponents: Array) -> Array:
-    """Return distances in the units of the queries. Those that overflow are infinite; the ranking is not affected."""
+    """Return distances in the units of the queries. Overflow gives infinity, but does not affect the ranking."""
     with np.errstate(over="ignore"):
         return np.ldexp(distances.astype(np.float64), exponents[:, None])

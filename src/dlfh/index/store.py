@@ -121,7 +121,7 @@ class Store:
         if not self.is_writer:
             raise StorageError(f"the index {self.folder} is open for reading: open it with writable=True to change it")
         if not self.writable:
-            raise StorageError(f"the index {self.folder} was opened for writing before a fork, in the parent process")
+            raise StorageError(f"the index {self.folder} was opened for writing by the parent process, before a fork")
         self._check_sizes(self.manifest)
 
     def refresh(self) -> bool:

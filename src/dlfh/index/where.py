@@ -1,6 +1,6 @@
 """Filters of items by their metadata: a small language with the same meaning in memory and in every database.
 
-An item has *values* under a name: those in its metadata or, if the name is missing there, in ``metadata["columns"]``.
+An item has *values* under a name, from its metadata or, if the name is missing there, from ``metadata["columns"]``.
 A value is a string, a number or a boolean. A list has several values; null, an empty list and a missing name have none.
 A condition matches an item if at least one of its values meets it, and "not" matches all other items:
 
@@ -197,7 +197,7 @@ def has_surrogates(text: str) -> bool:
 
 
 class Fields:
-    """The metadata of all items (``read``), by name. A column is read when a filter first uses it."""
+    """Metadata values of all items, by name. ``read`` is called when a filter first uses a name."""
 
     def __init__(self, n_items: int, read: Callable[[], Iterable[Mapping[str, Any] | None]]) -> None:
         self._n_items, self._read = n_items, read

@@ -209,7 +209,7 @@ class Words:
         return place if place < len(self.terms) and self.terms[place] == term else None
 
     def take(self, rows: Integers) -> Words:
-        """Return the postings of some items, given in ascending order, without the words that none of them has."""
+        """Return the postings of the given items, in ascending order, without unused words."""
         kept = np.zeros(len(self), bool)
         kept[rows] = True
         new_row = (np.cumsum(kept) - 1).astype(np.uint32)
@@ -363,7 +363,7 @@ class WordIndex:
         return union(*found)
 
     def _postings(self, part: tuple[Words, Mask | None], term: bytes, columns: Sequence[int]) -> tuple[Array, Array]:
-        """Return the remaining items of a segment that have a word in some columns, and how often."""
+        """Return the remaining items of a segment that contain a word in the given columns, and its frequencies."""
         words, gone = part
         place = words.find(term)
         lists = [] if place is None else [column * len(words.terms) + place for column in columns]

@@ -52,7 +52,7 @@ class _Strict(BaseModel):
 class SearchQuery(_Strict):
     """A query: one of text, id, vector and code; a text may accompany an id or a vector."""
 
-    text: Text | None = _optional("A text; beside `id` or `vector`, items must match both.", examples=["red shoes"])
+    text: Text | None = _optional("A text; with `id` or `vector`, items must match both.", examples=["red shoes"])
     id: Identifier | None = _optional("The id of an item of the collection, to find similar ones.")
     vector: Numbers | None = _optional("A feature vector of the given `modality`, with as many numbers as in training.")
     code: Hexadecimal | None = _optional("A hexadecimal code, as in search results.")
@@ -69,7 +69,7 @@ class SearchQuery(_Strict):
         given = [name for name in names if getattr(self, name, None) is not None]
         if len(given) != 1 and given not in (["text", "id"], ["text", "vector"]):
             known = ", ".join(name for name in names if hasattr(self, name))
-            raise ValueError(f"expected exactly one of {known}; only id and vector can have a text beside them")
+            raise ValueError(f"expected exactly one of {known}; only id and vector can be combined with a text")
         return self
 
     def query(self) -> Query:

@@ -94,5 +94,5 @@ function optionsOf(search) {
   return options;
 }
 
-/** Whether results have probabilities: those of items and codes do not, without a text. */
+/** Whether results have probabilities: searches by an item or a code have none, unless combined with a text. */
 export const hasProbabilities = (search) => Boolean(search.text.trim()) || search.id === null && (search.code === null || search.picture !== null);
