@@ -155,7 +155,7 @@ class QueryReader:
         return kept, [term for term in excluded if term]
 
     def _negation(self, plain: Sequence[str], place: int) -> int:
-        """Return the length in words of a negation that begins here; 0 if there is none, or if texts contain it."""
+        """Return the length in words of a negation that begins here; 0 if none does, or if texts contain it."""
         for length in (2, 1):
             after = plain[place + length : place + length + 1]
             if after and " ".join(plain[place : place + length]) in _NEGATIONS:
