@@ -149,8 +149,9 @@ def search(
     text = " ".join(words) if words else None
     options = {"text": text, "--image": image, "--similar": similar, "--query": query}
     queries = {name: value for name, value in options.items() if value is not None}
-    if len(queries.keys() - {"text"}) > 1:
-        raise InputError(f"expected one of --image, --similar and --query, with or without a text, got {len(queries)}")
+    n_given = len(queries.keys() - {"text"})
+    if n_given > 1:
+        raise InputError(f"expected one of --image, --similar and --query, with or without a text, got {n_given}")
     outputs = []
     if output is not None:
         from dlfh.collection.pictures import page_path
