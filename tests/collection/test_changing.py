@@ -215,7 +215,7 @@ def test_items_that_became_unreadable_are_removed_and_reported(place: Path) -> N
         pictures[0].write_bytes(b"no picture")
         synced = collection.sync(items)
         assert synced.removed == [pictures[0].name]
-        assert [problem.reason for problem in synced.problems][-1] == "nothing in it can be read"
+        assert [problem.reason for problem in synced.problems][-1] == "no readable content"
         assert not collection.sync(items).changed
 
 

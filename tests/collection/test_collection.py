@@ -260,7 +260,7 @@ def test_an_update_keeps_modalities_and_labels_that_it_lacks(items: Items, shop:
         before = {name: collection.get(name) for name in ("8.png", "9.png")}
         problems = collection.add(texts, update=True)
         after = collection.get("8.png")
-        assert [problem.reason for problem in problems] == ["nothing in it can be read"]
+        assert [problem.reason for problem in problems] == ["no readable content"]
         np.testing.assert_array_equal(after.codes["image"], before["8.png"].codes["image"])
         hashed = collection.index.get("8.png").codes["text:hashed"]
         np.testing.assert_array_equal(hashed, collection.encoder.encode("text", ["level"])[0])

@@ -42,7 +42,7 @@ from dlfh.index.items import Item
 
 #: Number of items that are copied or synced in one step.
 _BATCH, _BLOCK = 5_000, 512
-_UNREADABLE = "nothing in it can be read"
+_UNREADABLE = "no readable content"
 
 Metadata = dict[str, Any]
 #: A modality, and the content (a text or a hash) whose code can be reused.

@@ -47,7 +47,7 @@ _MIN_SCANNED, _SAMPLE, _SAMPLE_PER_RESULT = 1 << 16, 1 << 12, 1 << 6
 #: A kind of items is one byte: a bit for each modality, and one for learned codes.
 _MAX_SCANNED_MODALITIES = 6
 _n_searches = itertools.count()
-#: A scan that finds many items is repeated with the better bounds that it provides.
+#: A scan that finds many items is repeated with a higher threshold, taken from a sample of them.
 _MAX_SCANS = 3
 _MAX_DISTINCT = 12
 

@@ -83,7 +83,7 @@ class Searcher:
     def _with_text(self, query: Query, options: SearchOptions) -> Query:
         """Return a query whose results must also match a text; an item is replaced by its labels and hashed code."""
         if options.radius is not None or query.kind == "code":
-            raise InputError("a query with a text is ranked by probability: it takes neither a radius nor a code")
+            raise InputError("a query with added words is ranked by probability: it takes neither a radius nor a code")
         if query.kind != "id":
             return query
         item, model = self.index.get(query.value), self.encoder.label_model

@@ -32,7 +32,7 @@ CODE_KINDS = ("learned", "hashed")
 _MAX_MODALITIES_IN_SUBSETS = 4
 #: Coefficients without calibration.
 _DEFAULT_CODE_WEIGHT, _DEFAULT_WORD_WEIGHT, _DEFAULT_BIAS = 8.0, 4.0, -4.0
-#: Range that label probabilities are clipped to: no query is understood with more certainty.
+#: Minimum distance of match probabilities from 0 and 1: queries are not understood with more certainty.
 _SMALLEST = 0.01
 #: Number of results that people read.
 N_READ = 10
