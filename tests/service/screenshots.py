@@ -19,7 +19,7 @@ from tests.service.conftest import serving
 
 WIDE = {"viewport": {"width": 1280, "height": 860}}
 NARROW = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
-QUERY = "?q=weather+forecast"
+QUERY = "?q=chess+game"
 MAX_BYTES = 300_000
 
 
