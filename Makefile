@@ -82,6 +82,10 @@ test: $(READY)  ## Run the tests
 test-docs: $(READY)  ## Run the snippets of README and docs, and the demo
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal -m docs tests/test_docs.py
 
+.PHONY: test-experiments
+test-experiments: $(READY)  ## Run, kill and tune whole experiments
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal -m experiments tests/bench tests/cli
+
 # Old packages run with newer versions of their dependencies, which may warn that they use deprecated functions.
 LOWEST_TESTS ?= tests/features/test_images.py tests/datasets tests/persistence tests/kernels tests/index/test_index.py \
 	tests/index/test_engines.py tests/blocks tests/collection/test_collection.py tests/cli/test_cli.py tests/bench/test_figures.py \
@@ -169,7 +173,7 @@ lock: $(AUDIT_READY)  ## Update the locked versions that CI uses
 	$(AUDIT_VENV)/bin/uv pip compile --quiet --universal --upgrade --python-version 3.11 --extra dev --no-emit-index-url --no-annotate --no-header --output-file $(LOCK) pyproject.toml
 
 coverage: $(READY)  ## Run the tests and write a coverage report to coverage/; fails below the minimum
-	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered --cov-report=html
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal -m "experiments or not experiments" --cov --cov-report=term:skip-covered --cov-report=html
 
 lint: $(READY)  ## Check style and types
 	$(VENV)/bin/ruff check .

@@ -89,13 +89,13 @@ def test_ndcg_with_expected_ties_agrees_with_scikit_learn(seed: int) -> None:
 @given(seeds, st.booleans())
 def test_expected_ties_are_the_mean_over_all_orders_of_the_database(seed: int, asymmetric: bool) -> None:
     rng = np.random.default_rng(seed)
-    items = pack(rng.choice([-1, 1], size=(5, 2)))
+    items = pack(rng.choice([-1, 1], size=(4, 2)))
     queries: Any = pack(rng.choice([-1, 1], size=(2, 2)))
     if asymmetric:
         queries = np.array([[0.5, 2.0], [1.0, 0.0]], np.float32)
-    query_labels, item_labels = rng.integers(0, 2, (2, 3)), rng.integers(0, 2, (5, 3))
+    query_labels, item_labels = rng.integers(0, 2, (2, 3)), rng.integers(0, 2, (4, 3))
     query_labels[0, 0] = item_labels[0, 0] = 1
-    orders = [list(order) for order in permutations(range(5))]
+    orders = [list(order) for order in permutations(range(4))]
     by_order = [values(queries, items[order], query_labels, item_labels[order], n_jobs=1) for order in orders]
     expected = values(queries, items, query_labels, item_labels, ties="expected")
     assert expected == pytest.approx(np.mean(by_order, axis=0), abs=1e-10)
