@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from dlfh.collection.item_codes import (
     index_codes,
     suggested_labels,
 )
-from dlfh.datasets.items import Items
+from dlfh.datasets.items import Items, make_items
 from dlfh.datasets.problem import LABEL_WORDS, Problem, check_skipped
 from dlfh.errors import InputError
 from dlfh.index import Index
@@ -87,6 +87,26 @@ def put_items(
         _fill_in_codes(collection, coded, labels, known)
     index.put([ids[row] for row in rows], metadata=metadata, **index_codes(encoder, coded, rows))
     return problems
+
+
+def edit_items(collection: Collection, ids: Sequence[str], edit: Callable[[Metadata], Metadata]) -> None:
+    """Change the labels and columns of items, all or, if an id is unknown, none. Codes follow labels; contents stay."""
+    index, encoder, n = collection.index, collection.encoder, len(ids)
+    items = [index.get(name) for name in ids]
+    changed = [item._replace(metadata=edit(item.metadata or {})) for item in items]
+    old, labels = ([list((item.metadata or {}).get("labels", [])) for item in each] for each in (items, changed))
+    if labels == old:
+        index.put(**columnar(changed, index.n_bits, index.modalities))
+        return
+    vectors = ItemVectors(n, {}, {}, [], [{}] * n)
+    if LABEL_WORDS in encoder.modalities_ and any(labels):
+        words = [", ".join(each) or None for each in labels]
+        vectors = encoder.featurize_items(make_items({LABEL_WORDS: words}, None, ids, "item"))
+    coded = encoder.encode_items(vectors, labels)
+    contents = [name for name in encoder.modalities_ if name != LABEL_WORDS]
+    known = {(row, name): item for row, item in enumerate(items) for name in contents if name in item.codes}
+    _fill_in_codes(collection, coded, labels, known)
+    index.put(ids, metadata=[item.metadata for item in changed], **index_codes(encoder, coded, np.arange(n)))
 
 
 def _has_code(n_items: int, present: Mapping[str, Mask]) -> Mask:

@@ -27,6 +27,7 @@ from dlfh.collection.folder import (
 from dlfh.collection.item_codes import column_names, public_item
 from dlfh.collection.query import Query, SearchOptions, SearchResult, html_table, is_single, issue_warnings, labels_of
 from dlfh.collection.searcher import Searcher
+from dlfh.collection.titles import Titles, check_title, read_title, write_title
 from dlfh.collection.understanding import SIMILAR_FILE
 from dlfh.collection.words import WordIndexFile
 from dlfh.datasets.problem import RESERVED_NAMES, Problem
@@ -155,6 +156,7 @@ class Collection:
         hold_out: int | None = None,
         random_state: int = 0,
         address: str | None = None,
+        title: str | None = None,
     ) -> BuildResult:
         """Fit an encoder to items and create a collection of them. The folder appears when it is complete.
 
@@ -175,6 +177,9 @@ class Collection:
             Random seed for drawing these items.
         address : str, optional
             Database to store the items in, see `Index.create`; by default they are stored in the folder.
+        title : str, optional
+            Column or text modality with the titles of items, by which people know them; by default a column called
+            title or name, or else the first text.
 
         Returns
         -------
@@ -184,6 +189,7 @@ class Collection:
         from dlfh.collection.evaluation import fit_and_evaluate
 
         check_free(folder)
+        check_title(title, items.metadata)
         parts = fit_and_evaluate(encoder, items, hold_out, fit=fit, random_state=random_state)
         training = parts.training
         with cls._creating(folder, encoder, address) as (collection, building):
@@ -191,6 +197,7 @@ class Collection:
             if len(parts.queries):
                 problems += put_items(collection, parts.queries, parts.query_vectors)
             parts.report.write(building)
+            write_title(building, title)
         counts = (0, 0) if training is None else (len(training), training.n_incomplete)
         collection = cls.open(folder, address=address)
         return BuildResult(collection, *counts, [*items.problems, *problems], parts.report)
@@ -258,8 +265,9 @@ class Collection:
         """
         from dlfh.collection.changing import copy_items
 
-        with self._creating(folder, self.encoder, address) as (copy, _):
+        with self._creating(folder, self.encoder, address) as (copy, building):
             copy_items(self, copy)
+            write_title(building, self.titles.column)
         return self.open(folder, address=address)
 
     def __len__(self) -> int:
@@ -375,6 +383,11 @@ class Collection:
     def remove(self, ids: Sequence[str]) -> None:
         """Remove items, all of them or, if an id is unknown, none."""
         self.index.remove(ids)
+
+    @cached_property
+    def titles(self) -> Titles:
+        """Returns the titles of items, given their ids and metadata."""
+        return Titles(self.encoder.text_modalities(), read_title(self.path))
 
     def image_path(self, metadata: dict[str, Any]) -> Path | None:
         """Return the path of an item's image, the first of several; None if it has none.

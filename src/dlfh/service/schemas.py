@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema, 
 from dlfh.collection import SearchOptions
 from dlfh.collection.calibration.model import CalibrationReport
 from dlfh.collection.evaluation import RetrievalQuality
-from dlfh.collection.query import Query
+from dlfh.collection.query import Query, labels_of
 from dlfh.index.where import MAX_CHARACTERS
 from dlfh.service.answering import RequestError, SearchRequest
 from dlfh.service.settings import Limits
@@ -25,12 +25,13 @@ Scalar = Annotated[str, Field(max_length=4096)] | bool | int | Number
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Value = Annotated[str, Field(max_length=MAX_CHARACTERS)] | bool | int | Number | None
 Values = Annotated[list[Value], Field(max_length=1000)]
-Operator = Literal["<", "<=", ">", ">=", "=", "!=", "in", "not in"]
+Operator = Literal["<", "<=", ">", ">=", "=", "!=", "in", "not in", "all"]
 #: A condition on a name, or nested filters under "and", "or" and "not".
 Condition = Value | Values | dict[Operator, Value | Values] | dict[str, Any] | list[dict[str, Any]]
 #: Filters in OpenAPI. `parse_where` validates them, because pydantic is slow: it tries all types for each value.
 _FILTER = TypeAdapter(Annotated[dict[Name, Condition], Field(max_length=32)])
 Filter = Annotated[dict[str, Any], WithJsonSchema(_FILTER.json_schema())]
+Labels = Annotated[list[Name], Field(max_length=1000)]
 Numbers = Annotated[list[Number], Field(max_length=1 << 16, fail_fast=True)]
 
 
@@ -104,7 +105,8 @@ class _Options(_Strict):
     )
     where: Filter | None = _optional(
         "Filter by labels and columns, listed by `GET /v1/collection`: a value, a list of alternatives, or an "
-        'operator as in `{"price": {"<": 20}}`; `and`, `or` and `not` combine filters.'
+        'operator as in `{"price": {"<": 20}}` or `{"labels": {"all": ["red", "shoes"]}}`; `and`, `or` and `not` '
+        "combine filters. Upper and lower case are the same."
     )
     radius: Annotated[int, Field(ge=0, le=1 << 16)] | None = _optional(
         "Return all items within this Hamming distance, not just `k`; fails if they exceed the limit of `k`."
@@ -113,7 +115,7 @@ class _Options(_Strict):
 
     def options(self, limits: Limits) -> SearchOptions:
         if self.k > limits.k:
-            raise RequestError(422, f"k must be at most {limits.k}")
+            raise RequestError(422, f"k, plus start if it is set, must be at most {limits.k}")
         return SearchOptions(**{name: getattr(self, name) for name in _Options.model_fields}, limit=limits.k)
 
 
@@ -138,10 +140,18 @@ class Search(_Options, SearchQuery):
             raise ValueError("set modality in each query, not next to queries")
         return self
 
+    start: int = _optional("Number of results to leave out; `start + k` is limited like `k`.", default=0, ge=0)
+    facets: bool = _optional(
+        "Count the labels and columns of the first 1,000 results of a single query.", default=False
+    )
+
     def request(self, limits: Limits) -> SearchRequest:
         """Return the request; raise `RequestError` if it exceeds the limits of this service."""
+        if self.facets and self.queries is not None:
+            raise RequestError(422, "facets are counted for a single query, not for queries")
         queries = [self.query()] if self.queries is None else [query.query() for query in self.queries]
-        return SearchRequest(queries, self.options(limits))
+        options = self.model_copy(update={"k": self.start + self.k}).options(limits)
+        return SearchRequest(queries, options, self.start, self.facets)
 
 
 class ImageSearch(_Options):
@@ -165,7 +175,7 @@ class NewItem(_Strict):
     vectors: Annotated[dict[Name, Numbers], Field(max_length=32)] = _optional(
         "Vectors by modality, for modalities that take vectors.", default_factory=dict
     )
-    labels: Annotated[list[Name], Field(max_length=1000)] = _optional("Labels, if known.", default_factory=list)
+    labels: Labels = _optional("Labels, if known.", default_factory=list)
     columns: Annotated[dict[Name, Scalar], Field(max_length=100)] = _optional(
         "Further columns to show and to filter by.", default_factory=dict
     )
@@ -184,10 +194,50 @@ class NewItems(_Strict):
     update: bool = _optional("Replace items with the same ids; otherwise skip them.", default=True)
 
 
+class Undo(_Strict):
+    """A change to undo."""
+
+    undo: Annotated[str, Field(pattern="^[0-9a-f]{32}$")] = Field(description="`undo` in the response to the change.")
+
+
 class ItemIds(_Strict):
     """Items to remove: all of them or, if an id is unknown, none."""
 
     ids: Annotated[list[Identifier], Field(min_length=1, max_length=_LIMITS.batch)]
+
+
+class ItemChange(_Strict):
+    """New labels and columns of an item; omitted fields stay as they are."""
+
+    model_config = _examples({"labels": ["shoes", "red"], "columns": {"price": 49, "discount": None}})
+
+    labels: Labels | None = _optional("All labels of the item; an empty list removes them.")
+    columns: Annotated[dict[Name, Scalar | None], Field(max_length=100)] = _optional(
+        "Columns to set, or to remove with null; others stay.", default_factory=dict
+    )
+
+    def apply(self, metadata: dict[str, Any]) -> dict[str, Any]:
+        """Return the changed metadata of an item."""
+        old = metadata.get("columns")
+        columns = (old if isinstance(old, dict) else {}) | self.columns
+        fields: dict[str, Any] = {"columns": {name: value for name, value in columns.items() if value is not None}}
+        fields |= {} if self.labels is None else {"labels": [*dict.fromkeys(self.labels)]}
+        return {name: value for name, value in (metadata | fields).items() if value or name not in fields}
+
+
+class LabelChange(_Strict):
+    """Labels to add to items, and to remove from them."""
+
+    model_config = _examples({"ids": ["sku-8", "sku-9"], "add": ["sale"], "remove": ["new"]})
+
+    ids: Annotated[list[Identifier], Field(min_length=1, max_length=1000)]
+    add: Labels = _optional("Labels that all these items get.", default_factory=list)
+    remove: Labels = _optional("Labels that none of these items keeps.", default_factory=list)
+
+    def apply(self, metadata: dict[str, Any]) -> dict[str, Any]:
+        """Return the changed metadata of an item."""
+        kept = [label for label in [*labels_of(metadata), *self.add] if label not in self.remove]
+        return ItemChange(labels=kept).apply(metadata)
 
 
 class Suggest(_Strict):
@@ -211,6 +261,7 @@ class ErrorMessage(BaseModel):
 
 class _Item(BaseModel):
     id: str
+    title: str = Field(description="The name to show: a column, the text or the id, in one line.")
     labels: list[str]
     metadata: dict[str, Any] = Field(description="Texts and columns.")
     thumbnail: str | None = Field(description="Address of the thumbnail; null without an image.")
@@ -250,6 +301,21 @@ class Understanding(BaseModel):
     unknown: list[str] = Field(description="Words that do not occur in the collection.")
 
 
+class FacetValue(BaseModel):
+    """A value, and the number of results that have it."""
+
+    value: str | bool | int | float
+    count: int
+    likely: int | None = Field(description="Of these, results with a probability of at least 0.5; null without any.")
+
+
+class Facets(BaseModel):
+    """The labels and columns of the first results."""
+
+    counted: int = Field(description="Number of results that were counted, at most 1,000.")
+    values: dict[str, list[FacetValue]] = Field(description="By name, the most frequent values.")
+
+
 class Result(BaseModel):
     """The results of one query."""
 
@@ -258,6 +324,7 @@ class Result(BaseModel):
     notes: list[str] = Field(description="The understanding as sentences, and a note if no item has all labels.")
     warning: str | None = Field(description="Reason not to rely on these results, if any.")
     answers: list[Answer] = Field(description="Items, best first.")
+    facets: Facets | None = Field(description="Counts of labels and columns; null unless they were requested.")
 
 
 class SearchResponse(BaseModel):
@@ -273,6 +340,22 @@ class Suggestion(BaseModel):
     id: str
     label: str
     probability: float
+
+
+class Completion(BaseModel):
+    """A label or the title of an item that completes a text."""
+
+    text: str
+    kind: Literal["label", "name"]
+    count: int | None = Field(default=None, description="Number of items with a label.")
+    id: str | None = Field(default=None, description="The item with this title.")
+
+
+class Completions(BaseModel):
+    """Completions, labels first."""
+
+    state: str
+    completions: list[Completion]
 
 
 class SuggestResponse(BaseModel):
@@ -341,6 +424,7 @@ class CollectionInfo(BaseModel):
     bits: int
     method: str
     parameters: dict[str, Any] = Field(description="Parameters of the method.")
+    title: str | None = Field(description="The column that was chosen for titles.")
     trained: int = Field(description="Number of training items.")
     labels: int = Field(description="Number of distinct labels.")
     modalities: dict[str, Modality]
@@ -360,6 +444,7 @@ class Point(BaseModel):
     id: str
     x: float = Field(ge=-1, le=1)
     y: float = Field(ge=-1, le=1)
+    title: str
     labels: list[str]
     thumbnail: str | None
 
@@ -381,9 +466,15 @@ class ChangeResponse(BaseModel):
     replaced: int
     removed: int
     skipped: list[str] = Field(description="Ids of existing items that were not replaced.")
+    undo: str | None = Field(description="Key for `POST /v1/undo`; null if nothing changed.")
 
 
 class Health(BaseModel):
     """The health of the service."""
 
     status: Literal["ok", "ready"]
+
+
+#: Request bodies, which endpoints parse themselves.
+SEARCHES = (Search, Suggest)
+CHANGES = (NewItems, NewItem, ItemIds, ItemChange, LabelChange, Undo)
