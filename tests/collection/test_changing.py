@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dlfh import DLFH, Collection, Encoder
-from dlfh.collection.changing import SyncResult, edit_items
+from dlfh.collection.changing import SyncResult
 from dlfh.datasets import Items, read_items
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Vectors
@@ -278,36 +278,6 @@ def test_changed_vectors_are_detected(tmp_path: Path) -> None:
     X[7] *= -1
     with Collection.open(tmp_path / "shop", writable=True) as collection:
         assert collection.sync(Items.of({"a": X, "b": Y}, labels, ids)).updated == ["item 7"]
-
-
-@pytest.mark.parametrize("other", ["german", "label"])
-def test_an_edited_item_equals_an_item_that_was_added_with_its_labels(other: str, tmp_path: Path) -> None:
-    english, german = ["a car", "a dog", "a cat"] * 4, ["Auto", "Hund", "Katze"] * 4
-    labels = [["car"], ["dog", "pet"], ["pet"]] * 4
-    items = Items.of({"english": english} | ({"german": german} if other == "german" else {}), labels)
-    encoder = Encoder({"english": BagOfWords(), other: BagOfWords()}, DLFH(n_bits=16, random_state=0))
-    new = Items.of({"english": ["a big car"]}, ids=["new"])
-    with Collection.build(tmp_path / "c", items.with_label_words() if other == "label" else items, encoder).collection:
-        pass
-    with Collection.open(tmp_path / "c", writable=True) as collection:
-        for given in (["pet"], ["dog", "pet"], ["pet", "car"], ["never seen"], []):
-            labelled = Items.of({"english": ["a big car"]}, [given], ids=["labelled"])
-            collection.add(labelled.with_label_words() if other == "label" else labelled, update=False)
-            collection.add(new, update=True)
-            edit_items(collection, ["new"], lambda metadata, given=given: metadata | {"labels": given})  # type: ignore[misc]
-            edited, added = (collection.index.get(name) for name in ("new", "labelled"))
-            assert edited.states == added.states
-            assert {name: code.tobytes() for name, code in edited.codes.items()} == {
-                name: code.tobytes() for name, code in added.codes.items()
-            }
-            assert (edited.metadata or {})["labels"] == given
-            edit_items(collection, ["new"], lambda metadata: metadata | {"columns": {"price": 3}})
-            again = collection.index.get("new")
-            assert [*map(bytes, again.codes.values())] == [*map(bytes, edited.codes.values())]
-            with pytest.raises(InputError, match="'missing' is not in the index"):
-                edit_items(collection, ["new", "missing"], lambda metadata: {})
-            assert collection.index.get("new").metadata == again.metadata
-            collection.remove(["new", "labelled"])
 
 
 def kill_syncs(folder: Path, kills: int, seed: int) -> dict[str, int]:

@@ -11,7 +11,7 @@ import pytest
 
 from dlfh import Collection
 from dlfh.cli import main
-from dlfh.collection.changing import edit_items
+from dlfh.collection.teaching import edit_items
 from tests.service.conftest import serving
 
 #: Paths that the maker of a collection can write into it; {root} is the folder around it.

@@ -14,7 +14,9 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,8 @@ from dlfh.collection.item_codes import (
     index_codes,
     suggested_labels,
 )
-from dlfh.datasets.items import Items, make_items
+from dlfh.collection.vectors import keep_vectors, vector_file
+from dlfh.datasets.items import Items
 from dlfh.datasets.problem import LABEL_WORDS, Problem, check_skipped
 from dlfh.errors import InputError
 from dlfh.index import Index
@@ -84,29 +87,10 @@ def put_items(
         metadata.append(new)
     coded = encoder.encode_items(vectors, labels, training)
     if known:
-        _fill_in_codes(collection, coded, labels, known)
+        fill_in_codes(collection, coded, labels, known)
+    keep_vectors(collection._folder, encoder.modalities_, vectors)
     index.put([ids[row] for row in rows], metadata=metadata, **index_codes(encoder, coded, rows))
     return problems
-
-
-def edit_items(collection: Collection, ids: Sequence[str], edit: Callable[[Metadata], Metadata]) -> None:
-    """Change the labels and columns of items, all or, if an id is unknown, none. Codes follow labels; contents stay."""
-    index, encoder, n = collection.index, collection.encoder, len(ids)
-    items = [index.get(name) for name in ids]
-    changed = [item._replace(metadata=edit(item.metadata or {})) for item in items]
-    old, labels = ([list((item.metadata or {}).get("labels", [])) for item in each] for each in (items, changed))
-    if labels == old:
-        index.put(**columnar(changed, index.n_bits, index.modalities))
-        return
-    vectors = ItemVectors(n, {}, {}, [], [{}] * n)
-    if LABEL_WORDS in encoder.modalities_ and any(labels):
-        words = [", ".join(each) or None for each in labels]
-        vectors = encoder.featurize_items(make_items({LABEL_WORDS: words}, None, ids, "item"))
-    coded = encoder.encode_items(vectors, labels)
-    contents = [name for name in encoder.modalities_ if name != LABEL_WORDS]
-    known = {(row, name): item for row, item in enumerate(items) for name in contents if name in item.codes}
-    _fill_in_codes(collection, coded, labels, known)
-    index.put(ids, metadata=[item.metadata for item in changed], **index_codes(encoder, coded, np.arange(n)))
 
 
 def _has_code(n_items: int, present: Mapping[str, Mask]) -> Mask:
@@ -125,7 +109,7 @@ def _unused_numbers(index: Index, n: int) -> list[str]:
         start += int(taken[-1]) + 1
 
 
-def _fill_in_codes(collection: Collection, coded: ItemCodes, labels: list[list[str]], known: Known) -> None:
+def fill_in_codes(collection: Collection, coded: ItemCodes, labels: list[list[str]], known: Known) -> None:
     """Copy missing codes from known items; learned codes only if the row's labels have one or equal the item's."""
     by_labels, has_code = collection.encoder.codes_of_labels(labels, len(labels))
     for (row, name), item in known.items():
@@ -154,6 +138,9 @@ def copy_items(source: Collection, target: Collection) -> None:
     items = (item._replace(metadata=_moved(item, source, target)) for item in source.index.items())
     while batch := list(itertools.islice(items, _BATCH)):
         target.index.put(**columnar(batch, target.index.n_bits, target.index.modalities))
+    for number in range(len(source.encoder.modalities_)):
+        with suppress(FileNotFoundError):
+            shutil.copyfile(vector_file(source.path, number), vector_file(target._folder, number))
 
 
 def _moved(item: Item, source: Collection, target: Collection) -> Metadata | None:
@@ -312,11 +299,12 @@ def _put_block(
     metadata = [_described(stored, items, row, vectors.contents[row]) for row, stored in enumerate(metadata)]
     labels = [list(stored.get("labels", [])) for stored in metadata]
     coded = collection.encoder.encode_items(vectors, labels)
-    _fill_in_codes(collection, coded, labels, known)
+    fill_in_codes(collection, coded, labels, known)
     has_code = _has_code(len(items), coded.present)
     rows, unreadable = np.flatnonzero(has_code), np.flatnonzero(~has_code)
     if len(rows):
         ids, kept = [items.ids[row] for row in rows], [metadata[row] for row in rows]
+        keep_vectors(collection._folder, collection.encoder.modalities_, vectors)
         collection.index.put(ids, metadata=kept, **index_codes(collection.encoder, coded, rows))
     problems = [Problem(items.places[row], "item", _UNREADABLE) for row in unreadable]
     return [*vectors.problems, *problems], {items.ids[row] for row in unreadable}

@@ -88,10 +88,11 @@ class States:
 
     def _read_signature(self) -> tuple[Any, ...]:
         """Return a value that changes whenever the collection does: attributes of files, or a database's state."""
-        names = ("collection.json", "items.json", "index/manifest.json")
         index = self.current.index
+        files = [self.folder / name for name in ("collection.json", "items.json")]
+        files += [] if index.folder is None else [index.folder / "manifest.json"]
         state = None if index.address is None else index.state
-        return (*(_file_signature(self.folder / name) for name in names), state)
+        return (*map(_file_signature, files), state)
 
     def refresh(self) -> bool:
         """Load the newest state if the collection has changed; return whether it did. Errors keep the old state."""

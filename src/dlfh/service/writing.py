@@ -16,9 +16,9 @@ import numpy as np
 
 from dlfh._persistence.files import replace_file
 from dlfh.collection import Collection
-from dlfh.collection.changing import edit_items
 from dlfh.collection.folder import open_items
 from dlfh.collection.item_codes import columnar
+from dlfh.collection.teaching import edit_items
 from dlfh.datasets import Items
 from dlfh.errors import InputError
 from dlfh.index.items import Item
