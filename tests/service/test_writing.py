@@ -270,3 +270,43 @@ def test_a_repeated_idempotency_key_changes_nothing_again(writable: Running) -> 
     too_long = writable.client.delete("/v1/items/single", headers={"idempotency-key": "k" * 201})
     assert too_long.status_code == 422
     assert ok(writable.client.delete("/v1/items/single"))["removed"] == 1
+
+
+def test_marked_results_change_the_ranking(writable: Running) -> None:
+    def ids(**marks: Any) -> list[str]:
+        return [item["id"] for item in writable.search(text="stripes", k=40, **marks)["results"][0]["answers"]]
+
+    before = ids()
+    wrong = before[0]
+    after = ids(irrelevant=[wrong])
+    assert wrong not in after
+    assert ids(relevant=["9.png"]) != before
+    unknown = writable.client.post("/v1/search", json={"text": "stripes", "relevant": ["none"]})
+    assert (unknown.status_code, "'none'" in unknown.json()["error"]) == (422, True)
+    both = writable.client.post("/v1/search", json={"text": "stripes", "relevant": [wrong], "irrelevant": [wrong]})
+    assert both.status_code == 422
+
+
+def test_what_to_label_next_comes_with_suggestions(writable: Running) -> None:
+    for number in range(3):
+        put(writable, f"unlabelled {number}", text=f"level stripes {number}")
+    found = ok(writable.client.get("/v1/label/next?n=2"))["items"]
+    assert len(found) == 2
+    assert all(item["labels"] == [] and item["title"] for item in found)
+    labels = {each["label"] for item in found for each in item["suggestions"]}
+    assert labels <= {"level", "upright"}
+    assert writable.client.get("/v1/label/next?n=101").status_code == 422
+
+
+def test_a_collection_learns_again_and_goes_on(writable: Running) -> None:
+    put(writable, "taught", labels=["brand new"], text="brand new words")
+    done = ok(writable.client.patch("/v1/items/taught", json={"columns": {"price": 1}}))
+    learned = ok(writable.client.post("/v1/relearn"))
+    assert learned["items"] == done["items"]
+    found = writable.search(text="brand new", k=1)
+    assert found["state"] == learned["state"] != done["state"]
+    assert found["results"][0]["answers"][0]["id"] == "taught"
+    again = writable.client.post("/v1/undo", json={"undo": done["undo"]})
+    assert again.status_code == 404  # its codes are those of the former model
+    ok(writable.client.patch("/v1/items/taught", json={"columns": {"price": 2}}))
+    assert fields(writable, "taught")[1] == {"price": 2}

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _MAX_BATCH = 32  # maximum batch size; a request waits for all others in its batch
 _N_COUNTED, _LIKELY = 1000, 0.5  # results that facets count, and the smallest probability of likely ones
+_GUESS, _N_GUESSES = 0.3, 5  # precision and number of the labels suggested for an item to label
 THREAD_NAME = "dlfh-answers"  # prefix of the names of worker threads
 Answer = Callable[[Sequence[Any]], Sequence[Any]]  # a function from requests to their responses
 
@@ -307,6 +308,20 @@ def suggest_labels(state: State, asked: Suggest, limits: Limits) -> dict[str, An
     found = suggest(state.collection, positions[:n], precision=asked.precision, k=asked.k, checked=checked)
     following = int(positions[n]) if len(positions) > n else None
     return {"state": state.name, **found.to_dict(), "next": following}
+
+
+def items_to_label(state: State, n: int) -> dict[str, Any]:
+    """Return the items whose labels would teach most, and labels that they may have."""
+    collection = state.collection
+    ids = collection.label_next(n)
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in ids}
+    if ids and state.encoder.label_model is not None:
+        checked = state.once("precision", lambda state: check_precision(state.collection))
+        for each in suggest(collection, state.index.positions(ids), precision=_GUESS, k=_N_GUESSES, checked=checked):
+            found[each.id].append(each._asdict())
+    items = [collection.get(name) for name in ids]
+    shown = [{"id": item.id, **item_fields(state, item.id, item.metadata or {})} for item in items]
+    return {"state": state.name, "items": [item | {"suggestions": found[item["id"]]} for item in shown]}
 
 
 def _item_with_codes(state: State, item: Item) -> dict[str, Any]:

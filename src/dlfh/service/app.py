@@ -23,6 +23,7 @@ from dlfh.service import answering, schemas
 from dlfh.service.answering import Batcher, RequestError, SearchRequest
 from dlfh.service.endpoints import add_changes, add_endpoints, add_file, as_json, parse, validation_error
 from dlfh.service.guard import Guard, Log, Metrics
+from dlfh.service.queries import QueryImages
 from dlfh.service.settings import Settings
 from dlfh.service.states import States
 from dlfh.service.thumbnails import Thumbnails
@@ -32,6 +33,7 @@ _PAGE = Path(__file__).parent / "page"
 _MAX_INLINE_BYTES = 1 << 16  # larger bodies are parsed in a worker thread, because parsing blocks the event loop
 #: Maximum results and bytes of a simple search. Others use separate worker threads, so that simple ones never wait.
 _MAX_SIMPLE_K, _MAX_SIMPLE_BYTES = 100, 1 << 11
+_LEARNING_SECONDS = 3600.0  # time limit for learning again
 _MAX_KEY = 200  # maximum length of an idempotency key
 _DESCRIPTION = """Search a collection by text, image, item, vector or code.
 
@@ -91,6 +93,7 @@ class Service:
         self.changes = Changes(self.states, settings.limits)
         if settings.writable:
             self.states.current.warm_up_changes()
+        self.query_images = QueryImages(settings.queries)
         self.thumbnails = Thumbnails(settings.pictures)
         warning = self.thumbnails.warning(self.states.current)
         if warning is not None:
@@ -99,7 +102,8 @@ class Service:
         limits, workers = settings.limits, settings.workers
         # Slow work never occupies the threads of simple searches. Changes are applied one at a time.
         self._batchers = [Batcher(n, limits.waiting, limits.answer_seconds) for n in (workers, workers, workers, 1, 1)]
-        self.simple, self.slow, self.pictures, self.writer, self.map_drawer = self._batchers
+        self._batchers.append(Batcher(1, 1, _LEARNING_SECONDS))
+        self.simple, self.slow, self.pictures, self.writer, self.map_drawer, self.learner = self._batchers
         self.simple.on_batch = self.metrics.batches.observe
         self.metrics.waiting.set_function(lambda: sum(map(len, self._batchers)))
         self.metrics.items.set_function(lambda: len(self.states.current.index))
@@ -138,6 +142,8 @@ class Service:
         search = self._parse_search(body)
         (query, *others), options, _, facets = search
         is_small = len(body) <= _MAX_SIMPLE_BYTES or (query.kind == "vector" and not options.where and not options.ids)
+        if any(each.kind == "image" for each in search.queries):
+            return as_json(await self.pictures.ask(self.answer, search))
         if others or facets or options.k > _MAX_SIMPLE_K or not is_small:
             return as_json(await self.slow.ask(self.answer, search))
         return as_json(await self.simple.ask(self.answer, search, ("search", query.kind, query.modality)))
@@ -156,6 +162,8 @@ class Service:
             raise InputError(f"a text can have at most {limits.text:,} characters")
         searcher = self.states.current.searcher
         for query in queries:
+            if query.kind == "image":
+                query.value = self.query_images.get(query.value)
             if query.kind == "vector":
                 name, n = searcher.modality_of(query), len(query.value)
                 expected = searcher.encoder.model_.n_features_[name]
@@ -171,10 +179,14 @@ class Service:
         """Call a function with the current state, in a thread of the batcher, and return its result as JSON."""
         return as_json(await batcher.ask(lambda _: [work(self.states.current, *arguments)], None))
 
-    async def change(self, request: Request, work: Callable[[Changes], dict[str, Any]]) -> Response:
-        """Make a change, once if the request has an idempotency key, and return its summary."""
+    def check_writable(self) -> None:
+        """Raise an error unless this service allows changes."""
         if not self.settings.writable:
             raise RequestError(403, "this service is read-only: start it with --writable to allow changes")
+
+    async def change(self, request: Request, work: Callable[[Changes], dict[str, Any]]) -> Response:
+        """Make a change, once if the request has an idempotency key, and return its summary."""
+        self.check_writable()
         key = request.headers.get("idempotency-key")
         if key is not None and not 0 < len(key) <= _MAX_KEY:
             raise RequestError(422, f"an Idempotency-Key must have 1 to {_MAX_KEY} characters")

@@ -21,6 +21,7 @@ from dlfh.collection.query import Query as SearchQuery
 from dlfh.service import answering, schemas
 from dlfh.service.answering import RequestError, SearchRequest, shutting_down
 from dlfh.service.map import draw_map
+from dlfh.service.queries import DAYS
 from dlfh.service.settings import Limits
 from dlfh.service.states import State
 from dlfh.service.thumbnails import Picture, check_image
@@ -109,6 +110,27 @@ def add_endpoints(app: FastAPI, service: Service) -> None:
             return answering.suggest_labels(state, parse(schemas.Suggest, body, limits), limits)
 
         return await service.respond(service.slow, answer)
+
+    @app.post("/v1/queries/image", **_responses(schemas.QueryImage, 400, 422), openapi_extra={"requestBody": _FORM})
+    async def keep_query_image(request: Request) -> Response:
+        """Keep an image for searches, uploaded as multipart/form-data, so that others can see and repeat the search."""
+        content, _ = await _read_form(request, limits)
+        keep = service.query_images.keep
+        key = await service.pictures.ask(lambda _: [keep(content, limits.pixels)], None)
+        return as_json({"key": key, "days": DAYS})
+
+    @app.get("/v1/queries/{key}", responses=_THUMBNAIL | _responses(None, 404, 422)["responses"])
+    async def get_query_image(key: schemas.Key, request: Request) -> Response:
+        """Return an image that was uploaded to `/v1/queries/image`."""
+        content = await service.pictures.ask(lambda _: [service.query_images.get(key)], None)
+        return _tagged(request, content, f'"{key}"', "image/webp", {"cache-control": "private, max-age=86400"})
+
+    @app.get("/v1/label/next", **_responses(schemas.NextItems, 422))
+    async def get_items_to_label(
+        n: Annotated[int, Query(ge=1, le=Limits().batch, description="Number of items.")] = 20,
+    ) -> Response:
+        """Return items without labels whose labels would teach most, and labels that they may have."""
+        return await service.respond(service.slow, answering.items_to_label, n)
 
     @app.get("/v1/complete", **_responses(schemas.Completions, 422))
     async def complete(
@@ -223,6 +245,14 @@ def add_changes(app: FastAPI, service: Service) -> None:
     async def undo(request: Request) -> Response:
         """Undo one of the last changes, unless its items have been changed since."""
         return await change(request, schemas.Undo, lambda changes, asked: changes.undo(asked.undo))
+
+    @app.post("/v1/relearn", **_responses(schemas.Relearned, 403, 409, 422))
+    async def relearn() -> Response:
+        """Learn again from all labels, and encode all items again. May take minutes; searches continue meanwhile."""
+        service.check_writable()
+        learned = await service.learner.ask(lambda _: [service.changes.relearn()], None)
+        service.log.event("relearned", **{name: learned[name] for name in ("items", "labelled", "labels", "seconds")})
+        return as_json(learned)
 
     @app.put("/v1/items/{id:item}", **responses, openapi_extra=_takes(schemas.NewItem))
     async def put_item(id: str, request: Request) -> Response:

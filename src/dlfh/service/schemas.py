@@ -19,7 +19,9 @@ _LIMITS = Limits()  # default limits, for OpenAPI; a service also checks its own
 Text = Annotated[str, Field(min_length=1, max_length=1 << 20)]
 Identifier = Annotated[str, Field(min_length=1, max_length=4096)]
 Ids = Annotated[list[Identifier], Field(max_length=10_000)]
+Marked = Annotated[list[Identifier], Field(max_length=100)]
 Hexadecimal = Annotated[str, Field(pattern=r"^([0-9a-fA-F]{2})+$", max_length=1 << 12)]
+Key = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Scalar = Annotated[str, Field(max_length=4096)] | bool | int | Number
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -51,10 +53,11 @@ class _Strict(BaseModel):
 
 
 class SearchQuery(_Strict):
-    """A query: one of text, id, vector and code; a text may accompany an id or a vector."""
+    """A query: one of text, id, image, vector and code; a text may accompany an id, an image or a vector."""
 
-    text: Text | None = _optional("A text; with `id` or `vector`, items must match both.", examples=["red shoes"])
+    text: Text | None = _optional("A text; with another query, items must match both.", examples=["red shoes"])
     id: Identifier | None = _optional("The id of an item of the collection, to find similar ones.")
+    image: Key | None = _optional("The key of an image that was uploaded to `/v1/queries/image`.")
     vector: Numbers | None = _optional("A feature vector of the given `modality`, with as many numbers as in training.")
     code: Hexadecimal | None = _optional("A hexadecimal code, as in search results.")
     modality: Name | None = _optional(
@@ -66,19 +69,21 @@ class SearchQuery(_Strict):
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        names = ("text", "id", "vector", "code", "queries")
+        names = ("text", "id", "image", "vector", "code", "queries")
         given = [name for name in names if getattr(self, name, None) is not None]
-        if len(given) != 1 and given not in (["text", "id"], ["text", "vector"]):
+        if len(given) != 1 and given not in (["text", "id"], ["text", "image"], ["text", "vector"]):
             known = ", ".join(name for name in names if hasattr(self, name))
-            raise ValueError(f"expected exactly one of {known}; only id and vector can be combined with a text")
+            raise ValueError(f"expected exactly one of {known}; only id, image and vector can be combined with a text")
         return self
 
     def query(self) -> Query:
         if self.code is not None:
             return Query("code", self.code)
-        if self.vector is None and self.id is None:
+        if self.vector is None and self.id is None and self.image is None:
             return Query("text", self.text, self.modality, self.literal)
         text = None if self.text is None else Query("text", self.text, literal=self.literal)
+        if self.image is not None:
+            return Query("image", self.image, self.modality, also=text)
         if self.vector is None:
             return Query("id", self.id, also=text)
         with np.errstate(over="ignore"):
@@ -112,6 +117,8 @@ class _Options(_Strict):
         "Return all items within this Hamming distance, not just `k`; fails if they exceed the limit of `k`."
     )
     ids: Ids | None = _optional("Search only the items with these ids.")
+    relevant: Marked | None = _optional("Ids of right results: items like these rise.")
+    irrelevant: Marked | None = _optional("Ids of wrong results: items like these fall, and they are left out.")
 
     def options(self, limits: Limits) -> SearchOptions:
         if self.k > limits.k:
@@ -197,7 +204,7 @@ class NewItems(_Strict):
 class Undo(_Strict):
     """A change to undo."""
 
-    undo: Annotated[str, Field(pattern="^[0-9a-f]{32}$")] = Field(description="`undo` in the response to the change.")
+    undo: Key = Field(description="`undo` in the response to the change.")
 
 
 class ItemIds(_Strict):
@@ -368,6 +375,36 @@ class SuggestResponse(BaseModel):
     n_checked: int = Field(description="Number of these labelled items; 0 if precision and recall are predicted.")
     suggestions: list[Suggestion]
     next: int | None = Field(description="`start` of the next page; null on the last page.")
+
+
+class QueryImage(BaseModel):
+    """An image that was uploaded as a query."""
+
+    key: str = Field(description="For `image` in a search, and for `/v1/queries/{key}`.")
+    days: int = Field(description="Days that the image is kept after it was last used.")
+
+
+class NextItem(_Item):
+    """An item to label, and labels that it may have."""
+
+    suggestions: list[Suggestion]
+
+
+class NextItems(BaseModel):
+    """Items whose labels would teach most."""
+
+    state: str
+    items: list[NextItem]
+
+
+class Relearned(BaseModel):
+    """What the collection has learned from its labels."""
+
+    state: str
+    items: int
+    labelled: int
+    labels: int
+    seconds: float
 
 
 class Code(BaseModel):

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 from dlfh._persistence.files import read_regular
 from dlfh.errors import InputError
-from dlfh.features.images import known_formats, open_item, quiet_pillow
+from dlfh.features.images import known_formats, open_rgb, quiet_pillow
 from dlfh.service.answering import RequestError, unknown_item
 from dlfh.service.states import State
 
 _SAMPLE = 100  # number of items that are checked for pictures outside the permitted folders
 #: Longest side of a thumbnail in pixels; maximum number of cached thumbnails, which have 8 kB (noise: 60 kB) each.
 _SIDE, _MAX_CACHED = 256, 1024
+_DECODED = 512  # images are decoded at this size or larger
 _MAX_ORIGINAL = 1 << 28  # maximum size of an original image, in bytes and in pixels
 
 
@@ -112,7 +113,7 @@ def _thumbnail(path: str, modified: int, size: int) -> bytes:
 def make_thumbnail(image_file: Any, side: int) -> bytes:
     """Return an image, a path or bytes, as WebP without metadata; its longest side has at most ``side`` pixels."""
     with quiet_pillow:
-        image = open_item(image_file, 0)
+        image = open_rgb(image_file, min_size=max(side, _DECODED))
         image.thumbnail((side, side))
         content = BytesIO()
         image.save(content, "WEBP", quality=85)

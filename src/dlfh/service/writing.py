@@ -35,8 +35,8 @@ _IMAGES = "pictures"  # folder of uploaded images inside the collection, named b
 
 #: Items and seconds for which changes can be undone, and the number of responses to repeated requests that are kept.
 _MAX_UNDO, _UNDO_SECONDS, _MAX_REPEATED = 10_000, 900.0, 1000
-#: The time of a change, its items before (None: no item), and their metadata after.
-Change = tuple[float, dict[str, Item | None], dict[str, dict[str, Any] | None]]
+#: The time of a change, the identity of the index, the items before (None: no item), and their metadata after.
+Change = tuple[float, str | None, dict[str, Item | None], dict[str, dict[str, Any] | None]]
 
 
 class Changes:
@@ -79,13 +79,16 @@ class Changes:
 
     def edit(self, ids: Sequence[str], edit: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
         """Change the metadata of items: all of them or, if an id is unknown, none."""
-        unique = [*dict.fromkeys(ids)]
-        return self._apply(unique, lambda collection: edit_items(collection, unique, edit), are_known=True)
+
+        def change(collection: Collection) -> None:
+            edit_items(collection, ids, edit)
+
+        return self._apply(ids, change, are_known=True)
 
     def undo(self, key: str) -> dict[str, Any]:
         """Restore the versions of items before a change, unless they have been changed since."""
-        at, before, after = self._done.get(key, (-_UNDO_SECONDS, {}, {}))
-        if not before or time.monotonic() - at > _UNDO_SECONDS:
+        at, identity, before, after = self._done.get(key, (-_UNDO_SECONDS, None, {}, {}))
+        if identity != self._states.current.index.identity or time.monotonic() - at > _UNDO_SECONDS:
             raise RequestError(404, "this change cannot be undone any more")
 
         def restore(collection: Collection) -> None:
@@ -101,6 +104,18 @@ class Changes:
         done = self._apply([*before], restore)
         del self._done[key]
         return done
+
+    def relearn(self) -> dict[str, Any]:
+        """Learn again from all labels. Former changes cannot be undone any more, since codes have changed."""
+        try:
+            opened = Collection.open(self._states.folder, writable=True)
+        except LockedError:
+            raise _locked() from None
+        with opened as collection:
+            learned = collection.relearn()
+        self._states.refresh()
+        counts = {"items": learned.n_items, "labelled": learned.n_labelled, "labels": learned.n_labels}
+        return {"state": self._states.current.name, **counts, "seconds": round(learned.seconds, 3)}
 
     def once(self, key: str | None, request: str, work: Callable[[], dict[str, Any]]) -> bytes:
         """Return the response of ``work`` in JSON; a request with a known idempotency key gets the first response."""
@@ -119,7 +134,9 @@ class Changes:
         if len(values) > self._limits.batch:
             raise RequestError(422, f"a request can {verb} at most {self._limits.batch} items")
 
-    def _apply(self, ids: Sequence[str], work: Callable[[Collection], Any], are_known: bool = False) -> dict[str, Any]:
+    def _apply(
+        self, ids: Sequence[str], work: Callable[[Collection], list[str] | None], are_known: bool = False
+    ) -> dict[str, Any]:
         """Make a change and load the new state, so that the next search sees it; return a summary of the change.
 
         ``work`` may return the ids of items that it skipped.
@@ -134,8 +151,8 @@ class Changes:
             after = _metadata(_versions(collection, before))
             if collection.index.state != state:
                 key = secrets.token_hex(16)
-                self._done[key] = time.monotonic(), before, after
-        while sum(len(old) for _, old, _ in self._done.values()) > _MAX_UNDO:
+                self._done[key] = time.monotonic(), collection.index.identity, before, after
+        while sum(len(old) for _, _, old, _ in self._done.values()) > _MAX_UNDO:
             del self._done[next(iter(self._done))]
         states.refresh()
         kinds = Counter((old is not None, after[name] is not None) for name, old in before.items())
@@ -153,13 +170,17 @@ def _metadata(items: Mapping[str, Item | None]) -> dict[str, dict[str, Any] | No
     return {name: None if item is None else item.metadata or {} for name, item in items.items()}
 
 
+def _locked() -> RequestError:
+    return RequestError(409, "another process is changing the collection: try again", retry_after="1")
+
+
 @contextmanager
 def _writing(state: State) -> Iterator[Collection]:
     """Open a collection for a change, unless another process is changing it."""
     try:
         index = open_items(state.collection.path, writable=True)
     except LockedError:
-        raise RequestError(409, "another process is changing the collection: try again", retry_after="1") from None
+        raise _locked() from None
     try:
         if index.identity != state.card.get("index"):
             raise RequestError(409, "the collection was replaced: try again", retry_after="1")
