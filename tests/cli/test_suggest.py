@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,37 @@ def test_existing_files_are_kept(shop: Path, tmp_path: Path, capsys: pytest.Capt
     assert main(["suggest", str(shop), "--output", str(tmp_path / "tags.csv")]) == 2
     assert "it exists; use --overwrite" in capsys.readouterr().err
     assert (tmp_path / "tags.csv").read_text() == "mine"
+
+
+def test_labels_are_changed_and_learned(shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(shutil.copytree(shop, tmp_path / "shop"))
+    assert main(["label", str(folder), "--next", "3"]) == 0
+    assert capsys.readouterr().out.split() == ["7.png"]
+    assert main(["label", str(folder), "7.png", "8.png", "--add", "sale", "--remove", "upright", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["changed"] == 2
+    assert main(["label", str(folder), "--next", "3"]) == 0
+    assert capsys.readouterr().out.strip() == "every item has labels"
+    assert main(["relearn", str(folder)]) == 0
+    assert "learned 3 labels from 40 of 40 items" in capsys.readouterr().out
+    with Collection.open(folder) as collection:
+        assert [(collection.get(name).metadata or {})["labels"] for name in ("7.png", "8.png")] == [["sale"], ["sale"]]
+    assert main(["search", str(folder), "level", "--irrelevant", "9.png", "--relevant", "11.png", "--json"]) == 0
+    found = [item["id"] for item in json.loads(capsys.readouterr().out)]
+    assert "9.png" not in found
+    assert "11.png" in found
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["1.png"], "labels with --add or --remove"),
+        (["--add", "sale"], "name ids of items"),
+        (["1.png", "--next", "3"], "--next only prints ids"),
+        (["nope", "--add", "sale"], "'nope'"),
+    ],
+)
+def test_mistakes_in_labels_are_one_sentence(
+    shop: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["label", str(shop), *options]) == 2
+    assert message in capsys.readouterr().err

@@ -30,13 +30,13 @@ def files(tmp_path: Path) -> list[Path]:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that receives the names of decoded images."""
     names: list[str] = []
-    decode = images._open_rgb
+    decode = images.open_rgb
 
     def count(source: Any, name: str, **options: Any) -> Any:
         names.append(Path(name).name)
         return decode(source, name, **options)
 
-    monkeypatch.setattr(images, "_open_rgb", count)
+    monkeypatch.setattr(images, "open_rgb", count)
     return names
 
 

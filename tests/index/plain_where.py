@@ -45,6 +45,8 @@ def _is_value(value: Any) -> bool:
 def _compare(values: list[Any], operator: str, value: Any) -> bool:
     if operator in ("in", "="):
         return _is_one_of(values, value if operator == "in" else [value])
+    if operator == "all":
+        return all(_is_one_of(values, [one]) for one in value)
     if operator in ("not in", "!="):
         return not _is_one_of(values, value if operator == "not in" else [value])
     comparable = [one for one in values if isinstance(one, str) == isinstance(value, str) and not isinstance(one, bool)]
@@ -88,7 +90,7 @@ _CONDITIONS = st.dictionaries(
             optional={
                 **dict.fromkeys(("=", "!="), st.none() | VALUES),
                 **dict.fromkeys(("<", "<=", ">", ">="), TEXTS | NUMBERS),
-                **dict.fromkeys(("in", "not in"), _SEVERAL),
+                **dict.fromkeys(("in", "not in", "all"), _SEVERAL),
             },
         ),
     ),

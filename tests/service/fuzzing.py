@@ -173,7 +173,7 @@ def large_filter(rng: random.Random, n: int, depth: int = 0) -> dict[str, Any]:
     if n <= 1 or depth > rng.choice([3, 15, 40]):
         name = rng.choice(["parity", "half", "labels", "nothing"])
         value: Any = rng.choice([1, "first", None, True, 0.5, ["level"] * rng.choice([0, 3, 2000])])
-        operators = ["in", "not in"] if isinstance(value, list) else ["=", "!=", "<", ">="]
+        operators = ["in", "not in", "all"] if isinstance(value, list) else ["=", "!=", "<", ">="]
         return rng.choice([{name: value}, {name: {rng.choice(operators): value}}])
     width = rng.choice([1, 2, 16, n])
     parts = [large_filter(rng, n // width, depth + 1) for _ in range(width)]

@@ -32,7 +32,7 @@ from dlfh.service import Settings, serve
 from dlfh.service.schemas import ItemWithId
 from dlfh.service.settings import Limits
 from dlfh.service.states import States
-from dlfh.service.writing import put_items, remove_items
+from dlfh.service.writing import Changes
 
 TOKEN = "a-token-for-killed-services"
 N_CLIENTS, N_NAMES = 4, 5
@@ -138,8 +138,9 @@ def warm_up(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as place:
         states = States(Path(shutil.copytree(folder, Path(place) / "copy")))
         states.current.warm_up_changes()
-        put_items(states, [ItemWithId.model_validate({"id": "new", "text": "level"})], Limits())
-        remove_items(states, ["new"], Limits())
+        changes = Changes(states, Limits())
+        changes.put([ItemWithId.model_validate({"id": "new", "text": "level"})])
+        changes.remove(["new"])
 
 
 def kill_services(folder: Path, kills: int, seed: int) -> Counter[str]:

@@ -120,6 +120,12 @@ def test_filters_select_matching_items(service: Running) -> None:
         ({"parity": "1"}, lambda item: False),
         ({"parity": {"<": 1}}, lambda item: item["metadata"]["columns"]["parity"] == 0),
         ({"labels": None}, lambda item: not item["labels"]),
+        ({"labels": {"all": ["level"]}}, lambda item: "level" in item["labels"]),
+        ({"labels": {"all": ["level", "upright"]}}, lambda item: False),
+        (
+            {"LABELS": "LEVEL", "half": {"!=": "FIRST"}},
+            lambda item: "level" in item["labels"] and item["metadata"]["columns"]["half"] == "second",
+        ),
         (
             {"or": [{"half": {"!=": "first"}}, {"not": {"parity": {"in": [1]}}}]},
             lambda item: item["metadata"]["columns"] != {"parity": 1, "half": "first"},
@@ -132,6 +138,45 @@ def test_filters_select_matching_items(service: Running) -> None:
         found = answers(service.search(**query, k=100, where={"half": "first"}, modalities="text"))
         assert {item["id"] for item in found} <= of_first_half
         assert len(found) > 10
+
+
+def test_pages_are_parts_of_the_whole_result(service: Running) -> None:
+    everything = answers(service.search(text="level stripes", k=30))
+    pages = [answers(service.search(text="level stripes", start=start, k=12)) for start in (0, 12, 24)]
+    assert [item for page in pages for item in page][:30] == everything
+    assert answers(service.search(text="level stripes", start=500, k=12)) == []
+    response = service.client.post("/v1/search", json={"text": "level", "start": 995, "k": 10})
+    assert (response.status_code, response.json()["error"]) == (422, "k, plus start if it is set, must be at most 1000")
+
+
+@pytest.mark.parametrize("options", [{}, {"where": {"half": "first"}}, {"min_probability": 0.3}])
+def test_facets_count_the_values_of_the_results(service: Running, options: dict[str, Any]) -> None:
+    everything = answers(service.search(text="level", k=1000, **options))
+    result = service.search(text="level", k=2, facets=True, **options)["results"][0]
+    assert len(result["answers"]) == 2
+    assert result["facets"]["counted"] == len(everything)
+    for name, values in result["facets"]["values"].items():
+        assert values
+        for each in values:
+            having = [
+                item
+                for item in everything
+                if each["value"] in (item["labels"] if name == "labels" else [item["metadata"]["columns"][name]])
+            ]
+            assert each["count"] == len(having) > 0
+            assert each["likely"] == sum(item["probability"] >= 0.5 for item in having)
+    assert service.search(text="level", **options)["results"][0]["facets"] is None
+
+
+def test_labels_and_titles_complete_a_text(service: Running) -> None:
+    found = service.client.get("/v1/complete", params={"q": "LE"}).json()["completions"]
+    assert found[0] == {"text": "level", "kind": "label", "count": 19}
+    assert found[1] == {"text": "level stripes 1", "kind": "name", "id": "1.png"}
+    assert len(found) == 10
+    (only,) = service.client.get("/v1/complete", params={"q": "stripes seven"}).json()["completions"]
+    assert (only["text"], only["id"]) == ("level stripes seven", "7.png")
+    assert service.client.get("/v1/complete", params={"q": "zebra"}).json()["completions"] == []
+    assert service.client.get("/v1/complete").status_code == 422
 
 
 def test_unknown_words_produce_a_warning(service: Running) -> None:
@@ -150,6 +195,23 @@ def test_an_item_does_not_reveal_image_paths(service: Running) -> None:
     assert item["metadata"] == {"text": "upright stripes 8", "columns": {"parity": 0, "half": "first"}}
     assert set(item["codes"]) == {"image", "text"}
     assert item["thumbnail"] == "/v1/items/8.png/thumbnail"
+
+
+def test_an_item_has_a_title_and_an_entity_tag(service: Running) -> None:
+    first = service.client.get("/v1/items/8.png")
+    assert first.json()["title"] == "upright stripes 8"
+    assert answers(service.search(id="6.png", k=1))[0]["title"].startswith("upright stripes")
+    assert service.client.get("/v1/items/5.png").json()["title"] == "5.png"
+    again = service.client.get("/v1/items/8.png", headers={"if-none-match": f'"other", {first.headers["etag"]}'})
+    assert (again.status_code, again.content) == (304, b"")
+    other = service.client.get("/v1/items/9.png", headers={"if-none-match": first.headers["etag"]})
+    assert other.status_code == 200
+
+
+def test_original_images_are_not_offered_by_default(service: Running) -> None:
+    assert service.client.get("/v1/items/8.png/image").status_code == 403
+    assert service.client.get("/v1/items/8.png/thumbnail?size=1024").status_code == 200
+    assert service.client.get("/v1/items/8.png/thumbnail?size=4000").status_code == 422
 
 
 def test_a_thumbnail_is_a_small_cacheable_image(service: Running) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import pytest
 
 from dlfh import Collection
 from dlfh.cli import main
+from dlfh.collection.teaching import edit_items
 from tests.service.conftest import serving
 
 #: Paths that the maker of a collection can write into it; {root} is the folder around it.
@@ -58,10 +60,32 @@ def test_only_pictures_in_permitted_folders_are_shown(root: Path) -> None:
     with serving(root / "shop", root / "log", pictures=root / "shown") as running:
         items = running.client.get("/v1/items?start=40&n=100").json()["items"]
         statuses = {item["id"]: running.client.get(item["thumbnail"]).status_code for item in items}
+        originals = {
+            running.client.get(f"{item['thumbnail'].removesuffix('/thumbnail')}/image").status_code for item in items
+        }
         messages = {running.client.get(item["thumbnail"]).text.split("' ")[-1] for item in items[: len(PRIVATE)]}
     assert statuses == dict.fromkeys([*PRIVATE[:-1], "NUL"], 404) | dict.fromkeys(SHOWN, 200)
+    assert originals == {403}
     # The answer does not tell whether a private file exists; a folder is not an image.
     assert messages == {'is missing, or not in a folder that this service shows"}', 'cannot be read"}'}
+
+
+def test_originals_are_downloads_of_images_in_permitted_folders(root: Path) -> None:
+    (root / "shown" / "page.png").write_text("<script>alert(1)</script>", encoding="utf-8")
+    with Collection.open(root / "shop", writable=True) as collection:
+        edit_items(collection, ["../shown/missing.png"], lambda metadata: {"image": "../shown/page.png"})
+    with serving(root / "shop", root / "log", "--originals", pictures=root / "shown") as running:
+        files = {
+            name: running.client.get(f"/v1/items/{quote(name, safe='')}/image") for name in (*PRIVATE[:-1], *SHOWN)
+        }
+    assert {name: file.status_code for name, file in files.items()} == dict.fromkeys(PRIVATE[:-1], 404) | dict.fromkeys(
+        SHOWN, 200
+    )
+    first = files[SHOWN[0]]
+    assert first.content == (root / "shop" / "pictures" / "d.png").read_bytes()
+    assert first.headers["content-type"] == "image/png"
+    assert first.headers["content-disposition"] == "attachment; filename*=UTF-8''d.png"
+    assert first.headers["x-content-type-options"] == "nosniff"
 
 
 def test_the_user_is_told_which_pictures_are_not_shown(stripes_folder: Path, photos: Path, tmp_path: Path) -> None:

@@ -187,3 +187,126 @@ def test_changes_need_the_token(writable: Running) -> None:
     with httpx.Client(base_url=writable.address, trust_env=False) as client:
         assert client.put("/v1/items/a", json={"text": "level"}).status_code == 401
         assert client.delete("/v1/items/8.png").status_code == 401
+
+
+def put(writable: Running, name: str, **item: Any) -> None:
+    ok(writable.client.put(f"/v1/items/{name}", json={"text": "level lines", **item}))
+
+
+def fields(writable: Running, name: str) -> tuple[list[str], dict[str, Any]]:
+    item = ok(writable.client.get(f"/v1/items/{name}"))
+    return item["labels"], item["metadata"].get("columns", {})
+
+
+def test_a_patch_changes_only_what_it_names(writable: Running) -> None:
+    put(writable, "patched", labels=["level"], columns={"price": 5, "shelf": "a"})
+    codes = ok(writable.client.get("/v1/items/patched"))["codes"]
+    for change, expected in (
+        ({"columns": {"price": 6}}, (["level"], {"price": 6, "shelf": "a"})),
+        ({"columns": {"shelf": None, "new": True}}, (["level"], {"price": 6, "new": True})),
+        ({"labels": ["upright", "upright"]}, (["upright"], {"price": 6, "new": True})),
+        ({"labels": []}, ([], {"price": 6, "new": True})),
+        ({"labels": ["level"]}, (["level"], {"price": 6, "new": True})),
+        ({}, (["level"], {"price": 6, "new": True})),
+    ):
+        ok(writable.client.patch("/v1/items/patched", json=change))
+        assert fields(writable, "patched") == expected
+    assert ok(writable.client.get("/v1/items/patched"))["codes"] == codes
+    assert writable.client.patch("/v1/items/none", json={}).status_code == 404
+    assert writable.client.patch("/v1/items/patched", json={"text": "new"}).status_code == 422
+
+
+def test_labels_are_added_and_removed_for_all_items_or_none(writable: Running) -> None:
+    put(writable, "one", labels=["level"])
+    put(writable, "two")
+    done = ok(writable.client.post("/v1/label", json={"ids": ["one", "two"], "add": ["upright"], "remove": ["level"]}))
+    assert (done["replaced"], done["added"], done["removed"]) == (2, 0, 0)
+    assert [fields(writable, name)[0] for name in ("one", "two")] == [["upright"], ["upright"]]
+    assert ok(writable.client.get("/v1/items/two"))["codes"]["text"]["learned"]
+    response = writable.client.post("/v1/label", json={"ids": ["one", "three"], "add": ["level"]})
+    assert (response.status_code, response.json()) == (404, {"error": "unknown item 'three'"})
+    assert fields(writable, "one")[0] == ["upright"]
+
+
+def test_every_change_can_be_undone(writable: Running) -> None:
+    put(writable, "kept", labels=["level"], columns={"price": 5})
+    before = ok(writable.client.get("/v1/items/kept"))
+    for method, path, body in (
+        ("DELETE", "/v1/items/kept", None),
+        ("PATCH", "/v1/items/kept", {"columns": {"price": None}}),
+        ("POST", "/v1/label", {"ids": ["kept"], "add": ["upright"]}),
+        ("PUT", "/v1/items/kept", {"text": "another text"}),
+        ("POST", "/v1/items", {"items": [{"id": "fresh", "text": "level"}, {"id": "kept", "text": "x"}]}),
+    ):
+        done = ok(writable.client.request(method, path, json=body))
+        undone = ok(writable.client.post("/v1/undo", json={"undo": done["undo"]}))
+        assert ok(writable.client.get("/v1/items/kept")) | {"state": ""} == before | {"state": ""}
+        assert undone["items"] == done["items"] - done["added"] + done["removed"]
+        again = writable.client.post("/v1/undo", json={"undo": done["undo"]})
+        assert (again.status_code, again.json()) == (404, {"error": "this change cannot be undone any more"})
+        redone = ok(writable.client.post("/v1/undo", json={"undo": undone["undo"]}))
+        assert redone["items"] == done["items"]
+        ok(writable.client.post("/v1/undo", json={"undo": redone["undo"]}))
+    assert writable.client.get("/v1/items/fresh").status_code == 404
+
+
+def test_a_change_is_not_undone_over_a_later_one(writable: Running) -> None:
+    put(writable, "kept")
+    first = ok(writable.client.patch("/v1/items/kept", json={"columns": {"price": 1}}))
+    ok(writable.client.patch("/v1/items/kept", json={"columns": {"price": 2}}))
+    response = writable.client.post("/v1/undo", json={"undo": first["undo"]})
+    assert (response.status_code, response.json()) == (409, {"error": "item 'kept' has been changed since"})
+
+
+def test_a_repeated_idempotency_key_changes_nothing_again(writable: Running) -> None:
+    headers = {"idempotency-key": "4711"}
+    item = {"items": [{"id": "single", "text": "level"}], "update": False}
+    first = writable.client.post("/v1/items", json=item, headers=headers)
+    again = writable.client.post("/v1/items", json=item, headers=headers)
+    assert ok(first) == ok(again)
+    assert ok(again)["added"] == 1
+    other = writable.client.post("/v1/remove", json={"ids": ["single"]}, headers=headers)
+    assert (other.status_code, other.json()) == (422, {"error": "this Idempotency-Key was used for another request"})
+    too_long = writable.client.delete("/v1/items/single", headers={"idempotency-key": "k" * 201})
+    assert too_long.status_code == 422
+    assert ok(writable.client.delete("/v1/items/single"))["removed"] == 1
+
+
+def test_marked_results_change_the_ranking(writable: Running) -> None:
+    def ids(**marks: Any) -> list[str]:
+        return [item["id"] for item in writable.search(text="stripes", k=40, **marks)["results"][0]["answers"]]
+
+    before = ids()
+    wrong = before[0]
+    after = ids(irrelevant=[wrong])
+    assert wrong not in after
+    assert ids(relevant=["9.png"]) != before
+    unknown = writable.client.post("/v1/search", json={"text": "stripes", "relevant": ["none"]})
+    assert (unknown.status_code, "'none'" in unknown.json()["error"]) == (422, True)
+    both = writable.client.post("/v1/search", json={"text": "stripes", "relevant": [wrong], "irrelevant": [wrong]})
+    assert both.status_code == 422
+
+
+def test_what_to_label_next_comes_with_suggestions(writable: Running) -> None:
+    for number in range(3):
+        put(writable, f"unlabelled {number}", text=f"level stripes {number}")
+    found = ok(writable.client.get("/v1/label/next?n=2"))["items"]
+    assert len(found) == 2
+    assert all(item["labels"] == [] and item["title"] for item in found)
+    labels = {each["label"] for item in found for each in item["suggestions"]}
+    assert labels <= {"level", "upright"}
+    assert writable.client.get("/v1/label/next?n=101").status_code == 422
+
+
+def test_a_collection_learns_again_and_goes_on(writable: Running) -> None:
+    put(writable, "taught", labels=["brand new"], text="brand new words")
+    done = ok(writable.client.patch("/v1/items/taught", json={"columns": {"price": 1}}))
+    learned = ok(writable.client.post("/v1/relearn"))
+    assert learned["items"] == done["items"]
+    found = writable.search(text="brand new", k=1)
+    assert found["state"] == learned["state"] != done["state"]
+    assert found["results"][0]["answers"][0]["id"] == "taught"
+    again = writable.client.post("/v1/undo", json={"undo": done["undo"]})
+    assert again.status_code == 404  # its codes are those of the former model
+    ok(writable.client.patch("/v1/items/taught", json={"columns": {"price": 2}}))
+    assert fields(writable, "taught")[1] == {"price": 2}

@@ -146,6 +146,7 @@ def build(
     options: OutputOptions,
     model: Path | None = option("Folder of a trained model to use; by default, a model is trained."),
     items_at: ItemsAt = None,
+    title: str | None = option("Column with the titles of items. Default: title, name, or the text.", metavar="COLUMN"),
     details: bool = option("Print all trials and measurements.", default=False),
 ) -> None:
     """Build a searchable collection from images, text or vectors.
@@ -171,7 +172,12 @@ def build(
         check_unset(training, (), "applies to training, but --model is already trained: omit one of the two")
         encoder = load_encoder(model, options.verbose)
         read = items.read(encoder.modalities_, outputs=[options.problem_file])
-    chosen: dict[str, Any] = {"hold_out": training.hold_out, "random_state": training.seed, "address": items_at}
+    chosen: dict[str, Any] = {
+        "hold_out": training.hold_out,
+        "random_state": training.seed,
+        "address": items_at,
+        "title": title,
+    }
     built = Collection.build(output, read, encoder, fit=model is None, **chosen)
     set_verbosity(encoder, False)  # do not report verbosity as a feature parameter
     with built.collection as collection:

@@ -231,10 +231,10 @@ def stored_in(address: str | None) -> str:
 def load_encoder(path: Path, verbose: bool = False) -> Encoder:
     """Load the encoder of a model folder or a collection; wrap a model without featurizers in a vector encoder."""
     from dlfh.collection import Encoder, load
-    from dlfh.collection.folder import is_collection
+    from dlfh.collection.folder import is_collection, model_folder
     from dlfh.features import Vectors
 
-    model = load(path / "model" if is_collection(path) else path)
+    model = load(model_folder(path) if is_collection(path) else path)
     if not isinstance(model, Encoder):
         features = {name: Vectors() for name in model.modalities_}
         for name, featurizer in features.items():

@@ -116,6 +116,12 @@ def search(
         "Return all items within this Hamming distance, instead of the -k best.", panel="Advanced"
     ),
     ids: list[str] | None = option("Search only the item with this id; repeat for several.", metavar="ID"),
+    relevant: list[str] | None = option(
+        "Rank items like this one higher: the id of a right answer; repeatable.", metavar="ID"
+    ),
+    irrelevant: list[str] | None = option(
+        "Leave this item out and rank items like it lower: the id of a wrong answer; repeatable.", metavar="ID"
+    ),
     where: list[str] | None = option(
         "Filter by labels and columns: brand=Acme, 'price<20' or JSON; all filters must match.", metavar="FILTER"
     ),
@@ -137,6 +143,7 @@ def search(
     $ dlfh search shop/ red --image shoe.jpg     [dim](like the picture, but red)[/dim]
     $ dlfh search shop/ shoes --where brand=Acme --where 'price<20'
     $ dlfh search shop/ --similar sku-17 -o similar.png
+    $ dlfh search shop/ shoes --relevant sku-17 --irrelevant sku-20     [dim](ranked again)[/dim]
     $ dlfh search shop/     [dim](a prompt; Ctrl-D exits)[/dim]
     """
     if "numpy" not in sys.modules:
@@ -160,6 +167,7 @@ def search(
     check_outputs(outputs, [collection, image], overwrite=overwrite)
     ranked: dict[str, Any] = {"match": match, "ranking": ranking, "hashed_only": hashed_only, "radius": radius}
     filters: dict[str, Any] = {"modalities": modalities, "ids": ids, "where": parse_filters(where)}
+    filters |= {"relevant": relevant, "irrelevant": irrelevant}
     search_options = SearchOptions(k=k, min_probability=min_probability, **ranked, **filters)
     with open_collection(collection) as opened:
         for path in outputs:

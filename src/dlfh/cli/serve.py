@@ -7,6 +7,7 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dlfh.cli.options import CollectionFolder, option
 
@@ -17,6 +18,10 @@ def serve(
     port: int = option("Port to listen on; 0 picks a free one.", default=8000, min=0, max=65535),
     allow_host: list[str] | None = option("Host name that clients may use; repeatable.", metavar="NAME"),
     pictures: list[Path] | None = option("Folder of pictures to show; repeatable.", file_okay=False, metavar="FOLDER"),
+    originals: bool = option("Let clients download original pictures, with their metadata.", default=False),
+    title: str | None = option(
+        "Column with the titles of items. Default: as chosen by `dlfh build`.", metavar="COLUMN"
+    ),
     token_file: Path | None = option(
         "File with the token that requests must carry. Default: $DLFH_TOKEN, or no token."
     ),
@@ -45,7 +50,8 @@ def serve(
     from dlfh.service.settings import LOOPBACK, read_token
 
     hosts = (*(allow_host or ()), *([] if host in ("0.0.0.0", "::") else [host]))
-    settings = Settings(token=read_token(token_file), writable=writable, hosts=hosts, pictures=tuple(pictures or ()))
+    shown: dict[str, Any] = {"pictures": tuple(pictures or ()), "originals": originals, "title": title}
+    settings = Settings(token=read_token(token_file), writable=writable, hosts=hosts, **shown)
     if workers is not None:
         settings = replace(settings, workers=workers)
 

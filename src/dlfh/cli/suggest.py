@@ -1,13 +1,15 @@
-"""`dlfh suggest`: suggest labels for the items of a collection."""
+"""`dlfh suggest`, `dlfh label` and `dlfh relearn`: suggest labels, change them, and learn from them."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import typer
 
-from dlfh.cli.options import AsJson, CollectionFolder, Overwrite, open_collection, option, parse_filters
-from dlfh.cli.output import print_json, print_table
+from dlfh.cli.options import AsJson, CollectionFolder, Overwrite, argument, open_collection, option, parse_filters
+from dlfh.cli.output import print_json, print_table, report
+from dlfh.errors import InputError
 
 _MAX_SHOWN = 50  # rows of the table on the terminal
 
@@ -52,3 +54,47 @@ def suggest(
         if len(found) > _MAX_SHOWN:
             typer.echo(f"the first {_MAX_SHOWN}; --output FILE writes all")
     typer.echo(found.summary)
+
+
+def label(
+    collection: CollectionFolder,
+    ids: list[str] | None = argument("Ids of the items to label.", "[ID]...", default=None),
+    add: list[str] | None = option("Label to add; repeatable.", metavar="LABEL"),
+    remove: list[str] | None = option("Label to remove; repeatable.", metavar="LABEL"),
+    next: int | None = option("Print the ids of this many items whose labels would teach most.", metavar="N"),
+    as_json: AsJson = False,
+) -> None:
+    """Add and remove labels of items. If any id is unknown, nothing is changed.
+
+    The items are found by their new labels at once. Run `dlfh relearn` to predict the labels of other items from them.
+
+    [b]Examples[/b]
+    $ dlfh label shop/ --next 20     [dim](what to label next)[/dim]
+    $ dlfh label shop/ sku-17 sku-18 --add sale --remove old
+    """
+    if next is not None:
+        if ids or add or remove:
+            raise InputError("--next only prints ids: omit ids, --add and --remove")
+        with open_collection(collection) as opened:
+            found = opened.label_next(next)
+        report("\n".join(found) or "every item has labels", {"next": found}, as_json=as_json)
+        return
+    if not ids or not (add or remove):
+        raise InputError("name ids of items, and labels with --add or --remove; or ask what to label with --next 20")
+    with open_collection(collection, writable=True) as opened:
+        n = opened.label(ids, add=add or (), remove=remove or ())
+    about = {"collection": str(collection), "changed": n}
+    report(f"{collection}: changed the labels of {n:,} item{'' if n == 1 else 's'}", about, as_json=as_json)
+
+
+def relearn(collection: CollectionFolder, as_json: AsJson = False) -> None:
+    """Learn again from all labels, in seconds, and predict labels anew.
+
+    Features stay as they are, and so do the codes of known labels. Searches continue to work meanwhile.
+
+    [b]Example[/b]
+    $ dlfh relearn shop/
+    """
+    with open_collection(collection, writable=True) as opened:
+        learned = opened.relearn()
+    report(f"{collection}: {learned}", {"collection": str(collection), **asdict(learned)}, as_json=as_json)

@@ -14,7 +14,9 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,7 @@ from dlfh.collection.item_codes import (
     index_codes,
     suggested_labels,
 )
+from dlfh.collection.vectors import keep_vectors, vector_file
 from dlfh.datasets.items import Items
 from dlfh.datasets.problem import LABEL_WORDS, Problem, check_skipped
 from dlfh.errors import InputError
@@ -84,7 +87,8 @@ def put_items(
         metadata.append(new)
     coded = encoder.encode_items(vectors, labels, training)
     if known:
-        _fill_in_codes(collection, coded, labels, known)
+        fill_in_codes(collection, coded, labels, known)
+    keep_vectors(collection._folder, encoder.modalities_, vectors)
     index.put([ids[row] for row in rows], metadata=metadata, **index_codes(encoder, coded, rows))
     return problems
 
@@ -105,7 +109,7 @@ def _unused_numbers(index: Index, n: int) -> list[str]:
         start += int(taken[-1]) + 1
 
 
-def _fill_in_codes(collection: Collection, coded: ItemCodes, labels: list[list[str]], known: Known) -> None:
+def fill_in_codes(collection: Collection, coded: ItemCodes, labels: list[list[str]], known: Known) -> None:
     """Copy missing codes from known items; learned codes only if the row's labels have one or equal the item's."""
     by_labels, has_code = collection.encoder.codes_of_labels(labels, len(labels))
     for (row, name), item in known.items():
@@ -134,6 +138,9 @@ def copy_items(source: Collection, target: Collection) -> None:
     items = (item._replace(metadata=_moved(item, source, target)) for item in source.index.items())
     while batch := list(itertools.islice(items, _BATCH)):
         target.index.put(**columnar(batch, target.index.n_bits, target.index.modalities))
+    for number in range(len(source.encoder.modalities_)):
+        with suppress(FileNotFoundError):
+            shutil.copyfile(vector_file(source.path, number), vector_file(target._folder, number))
 
 
 def _moved(item: Item, source: Collection, target: Collection) -> Metadata | None:
@@ -292,11 +299,12 @@ def _put_block(
     metadata = [_described(stored, items, row, vectors.contents[row]) for row, stored in enumerate(metadata)]
     labels = [list(stored.get("labels", [])) for stored in metadata]
     coded = collection.encoder.encode_items(vectors, labels)
-    _fill_in_codes(collection, coded, labels, known)
+    fill_in_codes(collection, coded, labels, known)
     has_code = _has_code(len(items), coded.present)
     rows, unreadable = np.flatnonzero(has_code), np.flatnonzero(~has_code)
     if len(rows):
         ids, kept = [items.ids[row] for row in rows], [metadata[row] for row in rows]
+        keep_vectors(collection._folder, collection.encoder.modalities_, vectors)
         collection.index.put(ids, metadata=kept, **index_codes(collection.encoder, coded, rows))
     problems = [Problem(items.places[row], "item", _UNREADABLE) for row in unreadable]
     return [*vectors.problems, *problems], {items.ids[row] for row in unreadable}

@@ -27,6 +27,7 @@ from dlfh.collection.folder import (
 from dlfh.collection.item_codes import column_names, public_item
 from dlfh.collection.query import Query, SearchOptions, SearchResult, html_table, is_single, issue_warnings, labels_of
 from dlfh.collection.searcher import Searcher
+from dlfh.collection.titles import Titles, check_title, read_title, write_title
 from dlfh.collection.understanding import SIMILAR_FILE
 from dlfh.collection.words import WordIndexFile
 from dlfh.datasets.problem import RESERVED_NAMES, Problem
@@ -39,7 +40,12 @@ if TYPE_CHECKING:
     from dlfh.collection.evaluation import EvaluationReport
     from dlfh.collection.item_codes import ItemVectors
     from dlfh.collection.suggesting import Suggestions
+    from dlfh.collection.teaching import RelearnResult
     from dlfh.datasets.items import Items
+
+
+#: Maximum number of attempts to open a collection while it is learning again.
+_ATTEMPTS = 10
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,7 @@ class Collection:
         self.path = path
         self._words = WordIndexFile(index, encoder.text_modalities(), path)
         self.searcher = Searcher(encoder, index, self._words)
+        self._folder = path  # temporary while the collection is built
 
     # Creating and opening
 
@@ -133,6 +140,7 @@ class Collection:
             place, texts = building / "index" if address is None else address, encoder.text_modalities()
             index = Index.create(place, encoder.n_bits, columns, texts=texts)
             with cls(encoder, index, path) as collection:
+                collection._folder = building
                 try:
                     write_card(building, index)
                     if encoder.image_modalities():
@@ -155,6 +163,7 @@ class Collection:
         hold_out: int | None = None,
         random_state: int = 0,
         address: str | None = None,
+        title: str | None = None,
     ) -> BuildResult:
         """Fit an encoder to items and create a collection of them. The folder appears when it is complete.
 
@@ -175,6 +184,9 @@ class Collection:
             Random seed for drawing these items.
         address : str, optional
             Database to store the items in, see `Index.create`; by default they are stored in the folder.
+        title : str, optional
+            Column or text modality with the titles of items, by which people know them; by default a column called
+            title or name, or else the first text.
 
         Returns
         -------
@@ -184,6 +196,7 @@ class Collection:
         from dlfh.collection.evaluation import fit_and_evaluate
 
         check_free(folder)
+        check_title(title, items.metadata)
         parts = fit_and_evaluate(encoder, items, hold_out, fit=fit, random_state=random_state)
         training = parts.training
         with cls._creating(folder, encoder, address) as (collection, building):
@@ -191,6 +204,7 @@ class Collection:
             if len(parts.queries):
                 problems += put_items(collection, parts.queries, parts.query_vectors)
             parts.report.write(building)
+            write_title(building, title)
         counts = (0, 0) if training is None else (len(training), training.n_incomplete)
         collection = cls.open(folder, address=address)
         return BuildResult(collection, *counts, [*items.problems, *problems], parts.report)
@@ -209,11 +223,29 @@ class Collection:
             ``DLFH_ENGINES`` (addresses separated by spaces).
         """
         path = Path(folder)
-        card = read_card(path)
-        config, arrays = read_model(path / "model")
+        for attempt in range(_ATTEMPTS):
+            card = read_card(path)
+            try:
+                opened = cls._open(path, card, writable, address)
+            except (ModelError, StorageError):
+                if attempt == _ATTEMPTS - 1 or read_card(path) == card:
+                    raise
+                continue
+            if read_card(path) == card:
+                break
+            opened.close()  # `relearn` replaced model and index meanwhile
+        if writable and opened.encoder.image_modalities():
+            with suppress(OSError):  # a collection works without its images
+                record_location(path, path)
+        return opened
+
+    @classmethod
+    def _open(cls, path: Path, card: dict[str, Any], writable: bool, address: str | None) -> Collection:
+        model = path / f"model{card.get('parts', '')}"
+        config, arrays = read_model(model)
         if card.get("model") != config_checksum(config):
             raise ModelError(f"collection {path} has a different model from the one that encoded its items")
-        encoder = from_parts(path / "model", config, arrays)
+        encoder = from_parts(model, config, arrays)
         if not isinstance(encoder, Encoder):
             raise ModelError(f"the model of collection {path} has no featurisers: a collection needs a saved Encoder")
         for featurizer in encoder.featurizers_.values():
@@ -225,9 +257,6 @@ class Collection:
         if index.identity != card.get("index"):
             index.close()
             raise ModelError(f"collection {path} has a different index from the one that it was created with")
-        if writable and encoder.image_modalities():
-            with suppress(OSError):  # a collection works without its images
-                record_location(path, path)
         return cls(encoder, index, path)
 
     def close(self) -> None:
@@ -258,8 +287,9 @@ class Collection:
         """
         from dlfh.collection.changing import copy_items
 
-        with self._creating(folder, self.encoder, address) as (copy, _):
+        with self._creating(folder, self.encoder, address) as (copy, building):
             copy_items(self, copy)
+            write_title(building, self.titles.column)
         return self.open(folder, address=address)
 
     def __len__(self) -> int:
@@ -376,6 +406,83 @@ class Collection:
         """Remove items, all of them or, if an id is unknown, none."""
         self.index.remove(ids)
 
+    @cached_property
+    def titles(self) -> Titles:
+        """Returns the titles of items, given their ids and metadata."""
+        return Titles(self.encoder.text_modalities(), read_title(self.path))
+
+    # Teaching
+
+    def label(self, ids: Sequence[str], *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> int:
+        """Add and remove labels of items, all of them or, on an error, none.
+
+        The items get the code of their new labels at once, as if they had been added with them. Labels that are new to
+        the model can be filtered by; `relearn` teaches them to the model.
+
+        Parameters
+        ----------
+        ids : sequence of str
+        add, remove : sequence of str
+            Labels. An item that already has, or lacks, a label keeps it so.
+
+        Returns
+        -------
+        int
+            Number of items that changed.
+        """
+        from dlfh.collection.teaching import label_items  # not needed to search
+
+        return label_items(self, ids, add, remove)
+
+    def label_next(self, n: int = 20) -> list[str]:
+        """Return the ids of the items without labels whose labels would teach most.
+
+        They are uncertain and differ from each other: the items are clustered by their codes, weighted by the
+        uncertainty of their labels, and one item is taken from each cluster.
+
+        Parameters
+        ----------
+        n : int
+            Number of items.
+        """
+        from dlfh.collection.teaching import label_next
+
+        return label_next(self, n)
+
+    def relearn(self) -> RelearnResult:
+        """Learn again from all labels, and encode all items again, in seconds.
+
+        Features and codes of known label sets stay. The collection can be searched meanwhile, also by other processes:
+        they see the new model when they open it again. After a crash the collection is as before. Vectors of images
+        are kept since they were added; images whose vectors are not kept are read again.
+
+        Returns
+        -------
+        RelearnResult
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from dlfh import DLFH, Collection, Encoder
+        >>> from dlfh.datasets import Items
+        >>> from dlfh.features import BagOfWords
+        >>> texts = {"english": ["a car", "a dog", "a cat"], "german": ["Auto", "Hund", "Katze"]}
+        >>> items = Items.of(texts, labels=[["car"], ["pet"], []], ids=["car", "dog", "cat"])
+        >>> encoder = Encoder({"english": BagOfWords(), "german": BagOfWords()}, DLFH(n_bits=16, random_state=0))
+        >>> folder = tempfile.mkdtemp()
+        >>> Collection.build(folder, items, encoder).collection.close()
+        >>> with Collection.open(folder, writable=True) as collection:
+        ...     print(collection.label(["dog", "cat"], add=["animal"], remove=["pet"]))
+        ...     print(collection.relearn())
+        ...     collection.search("german", "Katze", k=2).ids
+        2
+        learned 2 labels from 3 of 3 items
+        ['cat', 'dog']
+        """
+        from dlfh.collection.teaching import relearn
+
+        return relearn(self)
+
     def image_path(self, metadata: dict[str, Any]) -> Path | None:
         """Return the path of an item's image, the first of several; None if it has none.
 
@@ -388,10 +495,14 @@ class Collection:
         """Yield the paths of an item's images."""
         for name in self.encoder.image_modalities():
             if isinstance(metadata.get(name), str):
-                here = self.path.resolve() / metadata[name]
-                # normpath, because resolve needs the former location to exist.
-                elsewhere = (Path(os.path.normpath(location / metadata[name])) for location in self._locations)
-                yield here if os.path.isfile(here) else next(filter(os.path.isfile, elsewhere), here)
+                yield self.find_file(metadata[name])
+
+    def find_file(self, name: str) -> Path:
+        """Return the path of a file, given relative to this collection or one of its former locations."""
+        here = self.path.resolve() / name
+        # normpath, because resolve needs the former location to exist.
+        elsewhere = (Path(os.path.normpath(location / name)) for location in self._locations)
+        return here if os.path.isfile(here) else next(filter(os.path.isfile, elsewhere), here)
 
     @cached_property
     def _locations(self) -> list[Path]:

@@ -17,7 +17,7 @@ from dlfh._persistence.model_folder import read_model, with_prefix, write_model
 from dlfh._validation import Features
 from dlfh.codes import n_bytes, pack
 from dlfh.collection.calibration.model import Calibration
-from dlfh.collection.folder import is_collection
+from dlfh.collection.folder import is_collection, model_folder
 from dlfh.collection.item_codes import ItemCodes, ItemVectors, Training, check_modalities
 from dlfh.collection.understanding import LabelNames, Named
 from dlfh.collection.words import tokens
@@ -180,8 +180,18 @@ class Encoder(Parameterized):
         complete = items.take(np.flatnonzero(items.complete()))
         featurizers = self._choose_featurizers(complete.modalities, complete.labels)
         vectors = ItemVectors.from_items(featurizers, items, fit=True)
-        supervised = self.model.info.supervised
-        labelled = items.labelled() if supervised else np.ones(len(items), bool)
+        return self._fit_vectors(featurizers, vectors, items.labels, _unfitted(self.model))
+
+    def _fit_vectors(
+        self,
+        featurizers: dict[str, Featurizer],
+        vectors: ItemVectors,
+        labels: Sequence[Sequence[str]] | None,
+        model: CrossModalHasher,
+    ) -> Training:
+        """Fit an unfitted model to the vectors and labels of items, which may be missing."""
+        supervised, known = model.info.supervised, labels or [[]] * vectors.n_items
+        labelled = np.array([bool(each) or not supervised for each in known], bool)
         present = {name: vectors.present(name) for name in featurizers}
         used = self._trainable(present, labelled)
         self._check_enough(used & labelled, present, vectors.problems)
@@ -192,7 +202,7 @@ class Encoder(Parameterized):
         if not labelled[rows].all():
             missing["labelled"] = labelled[rows]
         matrices = {name: vectors.take_padded(name, rows) for name in featurizers}
-        model = _unfitted(self.model).fit(matrices, items.take(rows).labels if supervised else None, **missing)
+        model = model.fit(matrices, [known[row] for row in rows.tolist()] if supervised else None, **missing)
         self.featurizers_, self.model_, self.calibration_, self._names = featurizers, model, None, {}
         learns_codes = "learned" in model.info.protocols
         learned = {name: used & labelled & mask & learns_codes for name, mask in present.items()}
@@ -207,11 +217,30 @@ class Encoder(Parameterized):
             if values is not None:
                 leave_one_out[name] = values
             if self.label_model is not None and name != LABEL_WORDS:
-                known, _ = self.label_rows(items.take(points).labels or [])
-                probabilities = model.label_probabilities_leave_one_out(name, matrix, known)
+                indicator, _ = self.label_rows([known[point] for point in points.tolist()])
+                probabilities = model.label_probabilities_leave_one_out(name, matrix, indicator)
                 if probabilities is not None:
                     suggested[name] = self.label_model.encode_suggested(name, probabilities)
         return Training(vectors, rows, learned, int(incomplete.sum()), leave_one_out, suggested)
+
+    def refitted(self, vectors: ItemVectors, labels: Sequence[Sequence[str]]) -> tuple[Encoder, Training]:
+        """Return an encoder with the same features, fitted to the vectors and labels of items, and its training.
+
+        Codes of known label sets stay. Learners that were chosen on held-out items are chosen again only if the number
+        of labelled items has doubled since.
+        """
+        old, n_labelled = self._fitted_model(), sum(map(bool, labels))
+        chosen: dict[str, Any] = dict(getattr(old, "chosen_", {}))
+        model = _unfitted(old)
+        if chosen and len(old.codes_[self.modalities_[0]]) * 2 > n_labelled:
+            model.hash_function = chosen
+        model._known_codes = getattr(old, "label_codes_", None)
+        encoder = Encoder(self.featurizers, self.model)
+        training = encoder._fit_vectors(dict(self.featurizers_), vectors, labels, model)
+        if getattr(model, "hash_function", None) is chosen:
+            model.hash_function, model.chosen_ = old.hash_function, chosen  # type: ignore[attr-defined]
+        encoder.calibration_ = self.calibration_
+        return encoder, training
 
     def partial_fit(self, items: Items) -> tuple[int, list[Problem]]:
         """Update the model with more items, as `DLFH.partial_fit` does; return their number and the problems.
@@ -511,7 +540,7 @@ def load(folder: str | os.PathLike[str]) -> Any:
     if is_collection(folder):
         raise ModelError(
             f"{folder} is a collection, not a model: open it with Collection.open, or load its model from "
-            f"{os.path.join(folder, 'model')}"
+            f"{model_folder(folder)}"
         )
     return from_parts(folder, *read_model(folder))
 

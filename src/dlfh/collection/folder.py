@@ -40,6 +40,10 @@ _MAX_CARD_BYTES = 1 << 16
 #: The address of the items, if they are stored in a database, and the variable with addresses that the user trusts.
 _ITEMS, _ENGINES = "items.json", "DLFH_ENGINES"
 
+#: Suffix of the folders that `Collection.relearn` writes: of the model and of the index.
+_PARTS = re.compile(r"(-[0-9a-f]{16})?")
+_PART_NAMES = ("model", "index")
+
 #: File with current and former locations of the collection, and the number of locations to keep.
 _LOCATIONS, _MAX_LOCATIONS = "places.json", 16
 
@@ -67,17 +71,34 @@ def _refuse_address(folder: str | os.PathLike[str]) -> None:
         )
 
 
-def write_card(folder: Path, index: Index) -> None:
-    """Write the card of a collection, with its model's checksum, its index's identity, and the address of its items."""
+def write_card(folder: Path, index: Index, parts: str = "") -> None:
+    """Write the card of a collection, with its model's checksum, its index's identity, and the address of its items.
+
+    parts: Suffix of the folders of model and index. Writing the card replaces both at once.
+    """
     if index.address is not None:  # without password; None if the items are in the folder
         replace_file(folder / _ITEMS, [json.dumps({"items": index.address}, indent=2).encode()])
-    model = config_checksum(read_model(folder / "model")[0])
-    replace_file(folder / _CARD, [_encode(model, index.identity)])
+    model = config_checksum(read_model(folder / f"model{parts}")[0])
+    replace_file(folder / _CARD, [_encode(model, index.identity, parts)])
 
 
-def _encode(model: object, index: object) -> bytes:
+def _encode(model: object, index: object, parts: object = "") -> bytes:
     card = {"format": _FORMAT, "format_version": _FORMAT_VERSION, "model": model, "index": index}
-    return json.dumps(card, indent=2).encode()
+    return json.dumps(card | ({"parts": parts} if parts else {}), indent=2).encode()
+
+
+def model_folder(folder: str | os.PathLike[str]) -> Path:
+    """Return the folder of a collection's model."""
+    return Path(folder) / f"model{read_card(Path(folder)).get('parts', '')}"
+
+
+def remove_former_parts(folder: Path) -> None:
+    """Remove models and indexes that the card does not name, where possible: open readers may keep their files."""
+    kept = {name + read_card(folder).get("parts", "") for name in _PART_NAMES}
+    for entry in folder.iterdir():
+        name = next((name for name in _PART_NAMES if _PARTS.fullmatch(entry.name.removeprefix(name))), "")
+        if entry.name not in kept and entry.name.startswith(name or "/") and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
 
 
 def read_card(folder: Path) -> dict[str, Any]:
@@ -100,7 +121,9 @@ def read_card(folder: Path) -> dict[str, Any]:
     problem = version_problem(card.get("format_version"), _FORMAT_VERSION)
     if problem is not None:
         raise ModelError(f"collection {folder} {problem}")
-    if content != _encode(card.get("model"), card.get("index")):
+    parts = card.get("parts", "")
+    is_known = isinstance(parts, str) and _PARTS.fullmatch(parts) is not None
+    if not is_known or content != _encode(card.get("model"), card.get("index"), parts):
         raise ModelError(f"collection {folder} is damaged: {_CARD} was altered")
     return card
 
@@ -122,7 +145,7 @@ def open_items(folder: Path, *, writable: bool = False, address: str | None = No
         return Index.open(named[stored], writable=writable)  # as the user wrote it, perhaps with a password
     if address is not None:
         raise InputError(f"the items of collection {folder} are in its folder, not in a database: omit the address")
-    return Index.open(folder / "index", writable=writable)
+    return Index.open(folder / f"index{read_card(folder).get('parts', '')}", writable=writable)
 
 
 def _read_address(folder: Path) -> str | None:

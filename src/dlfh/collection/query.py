@@ -55,6 +55,9 @@ class SearchOptions:
         ``{"labels": "sale", "price": {"<": 20}}``; see `Index.matches`.
     limit : int, optional
         Raise InputError if more than this many items are within ``radius``.
+    relevant, irrelevant : sequence of str, optional
+        Ids of items that are right or wrong answers. The results are ranked again: items like the relevant ones rise,
+        items like the irrelevant ones fall, and the irrelevant ones are left out.
 
     Examples
     --------
@@ -75,6 +78,8 @@ class SearchOptions:
     ids: Sequence[str] | None = None
     where: Mapping[str, Any] | None = None
     limit: int | None = None
+    relevant: Sequence[str] | None = None
+    irrelevant: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         self._set("k", check_integer(self.k, "k", 1))
@@ -91,8 +96,11 @@ class SearchOptions:
             self._set("min_probability", check_fraction(self.min_probability, "min_probability"))
         if self.radius is not None:
             self._set("radius", check_integer(self.radius, "radius", 0))
-        if self.ids is not None:
-            self._set("ids", _strings(self.ids, "ids"))
+        for name in ("ids", "relevant", "irrelevant"):
+            if getattr(self, name) is not None:
+                self._set(name, _strings(getattr(self, name), name))
+        if both := sorted({*(self.relevant or ())} & {*(self.irrelevant or ())}):
+            raise InputError(f"item {both[0]!r} is both relevant and irrelevant: name it once")
         if self.where is not None:
             parse_where(self.where)
             self._set("where", dict(self.where) or None)

@@ -55,6 +55,9 @@ class Searcher:
         return self.encoder.calibration_ or Calibration()
 
     def search(self, queries: Sequence[Query], options: SearchOptions) -> list[SearchResult]:
+        not_ranked = options.radius is not None or any(query.kind == "code" for query in queries)
+        if not_ranked and (options.relevant or options.irrelevant):
+            raise InputError("marked results are ranked by probability: they take neither a radius nor a code")
         asked = [query if query.also is None else self._with_text(query, options) for query in queries]
         resolved = [self.resolve(query, options) for query in asked]
         self.encode([each for query in asked for each in (query, query.also) if each is not None])
@@ -315,17 +318,24 @@ class Searcher:
             unknown = ["This text only excludes items: add words to search for"]
         if unknown:  # results would be arbitrary
             candidates = np.zeros(len(space.items), bool)
-        if query.also is None:
+        is_marked = bool(options.relevant or options.irrelevant)
+        if query.also is None and not is_marked:
             ranked = ranker.rank(encoded, candidates)
         else:
-            alone = self._shown(ranker.log_odds(encoded), query, encoded, options)
-            ranked = self._rank_both(alone, query.also, options, candidates, space)
+            log_odds = ties = self._shown(ranker.log_odds(encoded), query, encoded, options)
+            if query.also is not None:
+                log_odds, ties = self._with_words(log_odds, query.also, options, space)
+            if is_marked:
+                log_odds = self._with_marks(log_odds, options, space)
+            ranked = _best(log_odds, ties, options, candidates)
         searched = tuple(options.modalities or ())
         is_calibrated = self.calibration.is_fitted_for(options.ranking or "", encoded.modality or "")
         confidence = 1.0 if text.understanding is None else text.understanding.confidence
         probabilities: Sequence[float | None] = [None] * len(ranked.positions)
         if is_calibrated:
-            shown = ranked.log_odds if query.also else self._shown(ranked.log_odds, query, encoded, options)
+            shown = (
+                ranked.log_odds if query.also or is_marked else self._shown(ranked.log_odds, query, encoded, options)
+            )
             probabilities = (confidence * probability(shown)).tolist()
         found = []
         items = list(space.items.items(ranked.positions.tolist()))
@@ -365,10 +375,10 @@ class Searcher:
         about = options.ranking or "", encoded.modality or "", encoded.text, query.named.words
         return self.calibration.shown_log_odds(log_odds, *about)
 
-    def _rank_both(
-        self, log_odds: Floats, text: Query, options: SearchOptions, candidates: Mask | None, space: SearchSpace
-    ) -> Ranked:
-        """Rank by the probability of matching the other query, given as log-odds, times that of matching the text."""
+    def _with_words(
+        self, log_odds: Floats, text: Query, options: SearchOptions, space: SearchSpace
+    ) -> tuple[Floats, Floats]:
+        """Return the log-odds that items match another query, given as log-odds, and a text; and a key for ties."""
         scope = SearchOptions(options.k, hashed_only=options.hashed_only)
         filled = self.resolve(text, scope)
         encoded = self._encoded(text, filled)
@@ -376,13 +386,25 @@ class Searcher:
         if tokens(encoded.text or ""):
             others = Ranker(space.items, self.encoder, encoded.modality, filled, space.matches).log_odds(encoded)
         product = probability(log_odds) * probability(self._shown(others, text, encoded, filled))
-        eligible = (product > 0) & (product >= (options.min_probability or 0.0))
-        positions = np.flatnonzero(eligible if candidates is None else candidates & eligible)
-        values = product[positions]
-        order = np.lexsort((positions, -(log_odds[positions] + others[positions]), -values))[: options.k]
-        n_equal = np.count_nonzero(values[order][:, None] == values, axis=1)
-        both = np.log(values[order]) - np.log1p(-np.minimum(values[order], 1 - 1e-16))
-        return Ranked(positions[order], both, n_equal)
+        with np.errstate(divide="ignore"):
+            return np.log(product) - np.log1p(-np.minimum(product, 1 - 1e-16)), log_odds + others
+
+    def _with_marks(self, log_odds: Floats, options: SearchOptions, space: SearchSpace) -> Floats:
+        """Return the log-odds of all items after marked ones; items that were marked irrelevant are left out."""
+        from dlfh.collection.feedback import similarities, updated  # most searches have no marks
+
+        ids = dict.fromkeys((*(options.relevant or ()), *(options.irrelevant or ())))
+        marked = [self.index.get(name) for name in ids]
+        relevant = np.array([name in (options.relevant or ()) for name in ids])
+        stored = in_memory(marked, self.index.n_bits, self.index.modalities)
+        covariance, among = (similarities(index, self.encoder, marked) for index in (space.items, stored))
+        is_here = space.items.contains([*ids])
+        places = space.items.positions([name for name, here in zip(ids, is_here, strict=True) if here])
+        at_marked = np.zeros(len(ids))  # in a database, marked items may not be on the shortlist
+        at_marked[is_here] = np.maximum(log_odds[places], -20.0)
+        changed = updated(log_odds, covariance, at_marked, among, relevant)
+        changed[places[~relevant[is_here]]] = -np.inf
+        return changed
 
     def _excluded(self, query: Query, text: Query, space: SearchSpace) -> Mask | None:
         """Return a mask of the query's own item and of items with an excluded label or word; None without any."""
@@ -455,6 +477,16 @@ class Searcher:
             if options.match != "codes":
                 return []
         return [f"None of these words occur in the texts that the model learned from: {query.value}"]
+
+
+def _best(log_odds: Floats, ties: Floats, options: SearchOptions, candidates: Mask | None) -> Ranked:
+    """Return the most probable candidates; equally probable ones by ``ties``."""
+    eligible = np.isfinite(log_odds) & (probability(log_odds) >= (options.min_probability or 0.0))
+    positions = np.flatnonzero(eligible if candidates is None else candidates & eligible)
+    values = log_odds[positions]
+    order = np.lexsort((positions, -ties[positions], -values))[: options.k]
+    n_equal = np.count_nonzero(values[order][:, None] == values, axis=1)
+    return Ranked(positions[order], values[order], n_equal)
 
 
 def _weighted_distances(values: Array, codes: Codes) -> Floats:

@@ -191,7 +191,7 @@ def suggest(
         threshold = max(threshold, min(precision, 0.5))
     least = np.inf if threshold is None else threshold
     found: list[Suggestion] = []
-    for identifiers, probabilities, known in _predicted(collection, positions):
+    for identifiers, probabilities, known in predicted(collection, positions):
         if model.exclusive:  # an item with its only label lacks none
             known |= known.any(axis=1, keepdims=True)
         rows, labels = np.nonzero((probabilities >= least) & ~known)
@@ -210,13 +210,13 @@ def check_precision(collection: Collection) -> Precision:
     """
     positions, checked = collection.index.positions(), Precision()
     labelled = positions[~collection.index.matches(_UNLABELLED)]
-    for _, probabilities, known in _predicted(collection, _sample(labelled)):
+    for _, probabilities, known in predicted(collection, _sample(labelled)):
         has_label = known.any(axis=1)
         checked.add(probabilities[has_label], known[has_label])
         checked.n_items += int(has_label.sum())
     if checked.n_items < _MIN_CHECKED:
         checked = Precision()
-        for _, probabilities, _ in _predicted(collection, _sample(positions)):
+        for _, probabilities, _ in predicted(collection, _sample(positions)):
             checked.add(probabilities, probabilities)
     return checked
 
@@ -226,7 +226,7 @@ def _sample(positions: Integers) -> Integers:
     return np.sort(np.random.default_rng(0).choice(positions, size, replace=False))
 
 
-def _predicted(collection: Collection, positions: Integers) -> Iterator[tuple[list[str], Singles, Mask]]:
+def predicted(collection: Collection, positions: Integers) -> Iterator[tuple[list[str], Singles, Mask]]:
     """Yield the ids, predicted probabilities and known labels (n, n_labels) of items, a batch at a time."""
     encoder, model = collection.encoder, _label_model(collection.encoder)
     size = max(1, min(_MAX_BATCH, _MAX_PROBABILITIES // model.n_labels))

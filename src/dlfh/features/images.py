@@ -40,10 +40,10 @@ def read_image(source: Any, *, name: str | None = None) -> Pixels:
     255 or fractions from 0 to 1.
     """
     with quiet_pillow:
-        return np.asarray(_open_rgb(source, name))
+        return np.asarray(open_rgb(source, name))
 
 
-def _open_rgb(source: Any, name: str | None = None, min_size: int | None = None) -> Any:
+def open_rgb(source: Any, name: str | None = None, min_size: int | None = None) -> Any:
     """Return a PIL image in RGB, decoded at a reduced scale of at least ``min_size`` if the format allows it."""
     from PIL import Image, UnidentifiedImageError
 
@@ -285,11 +285,11 @@ class ImageFeaturizer(BlockFeaturizer):
 def open_item(item: Any, position: int, contents: dict[int, str] | None = None) -> Any:
     """Return a PIL image in RGB; errors name its path or position, and ``contents`` receives the hash of a file."""
     if not isinstance(item, (str, os.PathLike)):
-        return _open_rgb(item, f"image {position}", min_size=_DECODED_SIZE)
+        return open_rgb(item, f"image {position}", min_size=_DECODED_SIZE)
     content = read_file(Path(item), str(item))
     if contents is not None:
         contents[position] = new_hash(content).hexdigest()
-    return _open_rgb(content, str(item), min_size=_DECODED_SIZE)
+    return open_rgb(content, str(item), min_size=_DECODED_SIZE)
 
 
 def square(image: Any, size: int, mode: Literal["L", "RGB"]) -> Pixels:

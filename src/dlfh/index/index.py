@@ -362,8 +362,9 @@ class Index:
         ----------
         where : dict
             Metadata names, each with the value that an item must have: one value, a list of alternatives, ``None`` for
-            no value, or a dict of operators (``<``, ``<=``, ``>``, ``>=``, ``=``, ``!=``, ``in``, ``not in``). An
-            item must meet all conditions; ``"and"``, ``"or"`` and ``"not"`` combine filters.
+            no value, or a dict of operators (``<``, ``<=``, ``>``, ``>=``, ``=``, ``!=``, ``in``, ``not in``, and
+            ``all`` for a list of values that an item must all have). An item must meet all conditions; ``"and"``,
+            ``"or"`` and ``"not"`` combine filters.
 
         Examples
         --------

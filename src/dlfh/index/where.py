@@ -4,15 +4,16 @@ An item has *values* under a name, from its metadata or, if the name is missing 
 A value is a string, a number or a boolean. A list has several values; null, an empty list and a missing name have none.
 A condition matches an item if at least one of its values meets it, and "not" matches all other items:
 
-==========================  ================================================================
-``{"brand": "x"}``          a value is "x"
-``{"brand": ["x", "y"]}``   a value is "x" or "y"
-``{"price": {"<": 20}}``    a value is less than 20; also ``<=``, ``>``, ``>=``, ``=``, ``in``
-``{"brand": {"!=": "x"}}``  no value is "x"; also ``not in``
-``{"brand": None}``         no value at all; ``{"!=": None}``: at least one
-``{"a": 1, "b": 2}``        both conditions; likewise several operators of one name
-``{"or": [..., ...]}``      at least one of these filters; also ``and``, and ``{"not": ...}``
-==========================  ================================================================
+============================  ================================================================
+``{"brand": "x"}``            a value is "x"
+``{"brand": ["x", "y"]}``     a value is "x" or "y"
+``{"price": {"<": 20}}``      a value is less than 20; also ``<=``, ``>``, ``>=``, ``=``, ``in``
+``{"tags": {"all": [...]}}``  each of the listed values is among the item's
+``{"brand": {"!=": "x"}}``    no value is "x"; also ``not in``
+``{"brand": None}``           no value at all; ``{"!=": None}``: at least one
+``{"a": 1, "b": 2}``          both conditions; likewise several operators of one name
+``{"or": [..., ...]}``        at least one of these filters; also ``and``, and ``{"not": ...}``
+============================  ================================================================
 
 Types are distinct: 3 equals 3.0 but not "3", and 1 does not equal true. Numbers are compared as 64-bit floats and
 strings by code points; a string is neither less nor greater than a number. Nested objects, strings that have more than
@@ -39,7 +40,7 @@ from dlfh.errors import InputError
 Value = str | float | bool
 Operator = Literal["in", "<", "<=", ">", ">=", "none"]
 
-_OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "in", "not in")
+_OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "in", "not in", "all")
 
 #: Maximum length of strings that filters compare.
 MAX_CHARACTERS = 1_000
@@ -157,10 +158,13 @@ class _Parser:
             known = ", ".join(_OPERATORS)
             raise InputError(f"the filter on {name!r} must have one of the operators {known}, got {shown(operator)}")
         is_list = isinstance(operand, (list, tuple))
-        if is_list != (operator in ("in", "not in")):
+        if is_list != (operator in ("in", "not in", "all")):
             expected = "one value" if is_list else "a list of values"
             raise InputError(f"{operator!r} in the filter on {name!r} takes {expected}, got {shown(operand)}")
         operands = operand if is_list else (operand,)
+        if operator == "all":
+            self._count(0)
+            return Group(tuple(self._condition(name, "=", each) for each in operands), every=True)
         self._count(len(operands))
         if operator in ("<", "<=", ">", ">="):
             value = _check(name, operand)

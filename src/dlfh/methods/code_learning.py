@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,6 +81,8 @@ class CodeLearning:
         self, supervision: LabelRows | ObservedPairs, rng: np.random.Generator, workers: Workers, bar: Bar
     ) -> tuple[Factorization, LabelSetCodes | None]:
         """Learn codes in this process; return them, and the label-set codes if the rows have labels."""
+        if self.model._known_codes is not None and isinstance(supervision, LabelRows):
+            return self._learn_beside(self.model._known_codes, supervision, rng, workers)
         size, likelihood = self.sample_size(supervision), self.likelihood(supervision)
         start = random_start(len(supervision), self.n_codes, int(self.model.n_bits), rng)
         options = self._iterations(size, bar) | {"track_objective": self.model.track_objective}
@@ -87,6 +90,17 @@ class CodeLearning:
         if not isinstance(supervision, LabelRows):
             return learned, None
         return learned, LabelSetCodes.from_rows(supervision, learned.codes, likelihood, self.n_modalities)
+
+    def _learn_beside(
+        self, known: LabelSetCodes, rows: LabelRows, rng: np.random.Generator, workers: Workers
+    ) -> tuple[Factorization, LabelSetCodes]:
+        """Keep the codes of known label sets, and learn those of new ones against all of them."""
+        by_set = replace(rows.labels, set_of_point=np.arange(rows.labels.n_sets))
+        without_points = replace(known, weights=np.zeros_like(known.weights))
+        rules = self.likelihood, self.sample_size
+        grown, numbers = without_points.extended(by_set, self.pair_weights, rng, workers, *rules)
+        codes = [each[numbers[rows.set_of_row]] for each in grown.codes]
+        return Factorization(int(self.model.n_bits), codes, rows), grown
 
     def learn_in_parts(
         self, labels: Blocks, rng: np.random.Generator, bar: Bar

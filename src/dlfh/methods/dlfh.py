@@ -152,6 +152,8 @@ class DLFH(Method):
     #: Label-set codes; None if the model learned from pairwise similarities, or from too many label sets to keep.
     label_codes_: LabelSetCodes | None = field(init=False)
     chosen_: dict[str, HashLearner] = field(init=False)
+    #: Codes of label sets that `fit` keeps, from an earlier model with the same modalities.
+    _known_codes: LabelSetCodes | None = field(init=False, default=None)
     sums_: dict[str, Moments] = field(init=False)
 
     @classmethod

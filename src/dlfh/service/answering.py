@@ -11,11 +11,11 @@ import asyncio
 import json
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,13 +29,16 @@ from dlfh.collection.query import Query, SearchResult, labels_of
 from dlfh.collection.suggesting import check_precision, selected, suggest
 from dlfh.errors import InputError
 from dlfh.index.items import Item
+from dlfh.service.completing import fold
 from dlfh.service.settings import Limits, Settings
-from dlfh.service.states import State
+from dlfh.service.states import Key, State, filter_values, most_frequent, shown
 
 if TYPE_CHECKING:
     from dlfh.service.schemas import Suggest
 
 _MAX_BATCH = 32  # maximum batch size; a request waits for all others in its batch
+_N_COUNTED, _LIKELY = 1000, 0.5  # results that facets count, and the smallest probability of likely ones
+_GUESS, _N_GUESSES = 0.3, 5  # precision and number of the labels suggested for an item to label
 THREAD_NAME = "dlfh-answers"  # prefix of the names of worker threads
 Answer = Callable[[Sequence[Any]], Sequence[Any]]  # a function from requests to their responses
 
@@ -178,6 +181,8 @@ class SearchRequest(NamedTuple):
 
     queries: Sequence[Query]
     options: SearchOptions
+    start: int = 0  # number of results to leave out
+    facets: bool = False
 
 
 def answer_together(state: State, requests: Sequence[SearchRequest]) -> list[bytes | Exception]:
@@ -195,16 +200,18 @@ def _answer(state: State, request: SearchRequest) -> bytes | Exception:
         for query in request.queries:
             if query.kind == "id" and query.value not in state.index:
                 raise unknown_item(query.value)
-        state.facets.check(request.options.where)
-        results = state.searcher.search(request.queries, request.options)
+        options = replace(request.options, where=state.facets.resolve(request.options.where))
+        if request.facets:
+            options = replace(options, k=max(options.k, _N_COUNTED))
+        results = state.searcher.search(request.queries, options)
         # One result at a time: the JSON encoder blocks all other threads.
-        shown = b",".join(dump(_result(state, *pair)) for pair in zip(request.queries, results, strict=True))
+        shown = b",".join(dump(_result(state, request, *pair)) for pair in zip(request.queries, results, strict=True))
         return b'{"state":%s,"results":[%s]}' % (dump(state.name), shown)
     except Exception as error:
         return error
 
 
-def _result(state: State, query: Query, result: SearchResult) -> dict[str, Any]:
+def _result(state: State, request: SearchRequest, query: Query, result: SearchResult) -> dict[str, Any]:
     checkpoint()
     about = {"by": query.kind, **_fields(result, "modality", "code", "modalities", "match")}
     understanding = None if result.understanding is None else asdict(result.understanding)
@@ -212,9 +219,30 @@ def _result(state: State, query: Query, result: SearchResult) -> dict[str, Any]:
         _fields(item, "rank", "id", "probability")
         | item_fields(state, item.id, item.metadata)
         | _fields(item, "n_equal", "hamming_distance", "distance", "learned", "code")
-        for item in result
+        for item in result.items[request.start : None if request.options.radius is not None else request.options.k]
     ]
-    return {"query": about, "understanding": understanding, **_fields(result, "notes", "warning"), "answers": answers}
+    notes, facets = _fields(result, "notes", "warning"), _count_values(result) if request.facets else None
+    return {"query": about, "understanding": understanding, **notes, "answers": answers, "facets": facets}
+
+
+def _count_values(result: SearchResult) -> dict[str, Any]:
+    """Count the labels and columns of the first results, and of those that are probably relevant."""
+    items = result.items[:_N_COUNTED]
+    counts: dict[str, tuple[Counter[Key], Counter[Key]]] = {}
+    for item in items:
+        for name, found in filter_values(item.metadata):
+            count, likely = counts.setdefault(name, (Counter(), Counter()))
+            keys = {(type(value), value) for value in found}
+            count.update(keys)
+            likely.update(keys if (item.probability or 0.0) >= _LIKELY else ())
+    is_calibrated = any(item.probability is not None for item in items)
+    values: dict[str, list[dict[str, Any]]] = {}
+    for name, (count, likely) in counts.items():
+        values[name] = [
+            {"value": shown(key), "count": n, "likely": likely[key] if is_calibrated else None}
+            for key, n in most_frequent(count)
+        ]
+    return {"counted": len(items), "values": values}
 
 
 def _fields(record: Any, *names: str) -> dict[str, Any]:
@@ -222,10 +250,11 @@ def _fields(record: Any, *names: str) -> dict[str, Any]:
 
 
 def item_fields(state: State, identifier: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the labels, metadata and thumbnail address of an item, without the paths of its images."""
+    """Return the title, labels, metadata and thumbnail address of an item, without the paths of its images."""
     images = state.encoder.image_modalities()
     has_image = any(isinstance(metadata.get(name), str) for name in images)
     return {
+        "title": state.titles(identifier, metadata),
         "labels": labels_of(metadata),
         "metadata": {name: value for name, value in metadata.items() if name not in images and name != "labels"},
         "thumbnail": f"/v1/items/{quote(identifier, safe='')}/thumbnail" if has_image else None,
@@ -250,17 +279,49 @@ def list_items(state: State, start: int, n: int) -> dict[str, Any]:
     return {"state": state.name, "items": items, "next": following}
 
 
+def complete(state: State, prefix: str, n: int) -> dict[str, Any]:
+    """Return labels, and titles of items, in which a word starts with a prefix."""
+    completer, positions = state.facets.completer, state.once("positions", lambda state: state.index.positions())
+    found: list[dict[str, Any]] = [
+        {"text": label, "kind": "label", "count": count} for label, count in completer.labels(prefix, n)
+    ]
+    seen = {fold(each["text"]) for each in found}
+    for row in islice(completer.titles(prefix), 10 * n):  # titles may be equal
+        for item in state.index.items([int(positions[row])]):
+            title = state.titles(item.id, item.metadata)
+            if len(found) < n and fold(title) not in seen:
+                found.append({"text": title, "kind": "name", "id": item.id})
+                seen.add(fold(title))
+        if len(found) == n:
+            break
+    return {"state": state.name, "completions": found}
+
+
 def suggest_labels(state: State, asked: Suggest, limits: Limits) -> dict[str, Any]:
     """Return suggested labels for as many items as one response may have, and the start of the next page."""
     if asked.k > limits.k:
         raise RequestError(422, f"k must be at most {limits.k}")
-    state.facets.check(asked.where)
-    positions = selected(state.collection, asked.ids, asked.where, missing=asked.missing)
+    where = state.facets.resolve(asked.where)
+    positions = selected(state.collection, asked.ids, where, missing=asked.missing)
     positions, n = positions[positions >= asked.start], max(1, limits.answers // asked.k)
     checked = state.once("precision", lambda state: check_precision(state.collection))
     found = suggest(state.collection, positions[:n], precision=asked.precision, k=asked.k, checked=checked)
     following = int(positions[n]) if len(positions) > n else None
     return {"state": state.name, **found.to_dict(), "next": following}
+
+
+def items_to_label(state: State, n: int) -> dict[str, Any]:
+    """Return the items whose labels would teach most, and labels that they may have."""
+    collection = state.collection
+    ids = collection.label_next(n)
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in ids}
+    if ids and state.encoder.label_model is not None:
+        checked = state.once("precision", lambda state: check_precision(state.collection))
+        for each in suggest(collection, state.index.positions(ids), precision=_GUESS, k=_N_GUESSES, checked=checked):
+            found[each.id].append(each._asdict())
+    items = [collection.get(name) for name in ids]
+    shown = [{"id": item.id, **item_fields(state, item.id, item.metadata or {})} for item in items]
+    return {"state": state.name, "items": [item | {"suggestions": found[item["id"]]} for item in shown]}
 
 
 def _item_with_codes(state: State, item: Item) -> dict[str, Any]:
@@ -288,6 +349,7 @@ def describe_collection(state: State, settings: Settings) -> bytes:
     about = {
         **{"name": state.collection.path.resolve().name, "state": state.name, "items": len(index)},
         **{"bits": index.n_bits, "method": type(model).__name__, "parameters": parameters},
+        "title": state.titles.column,
         **{"trained": len(next(iter(model.codes_.values()))), "labels": state.facets.n_labels},
         "modalities": modalities,
         "filters": {name: [{"value": value, "count": n} for value, n in values] for name, values in listed},

@@ -38,8 +38,8 @@ _HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 ]
-#: Endpoints whose bodies may be as large as an upload; the second only if the service is writable.
-_UPLOADS, _CHANGES = "/v1/search/image", "/v1/items"
+#: Endpoints whose bodies may be as large as an upload; changes only if the service is writable.
+_UPLOADS, _CHANGES = ("/v1/search/image", "/v1/queries/image"), "/v1/items"
 _MAX_BODIES = 16  # limit on all request bodies in memory together, in multiples of the largest upload
 #: Requests that take longer are cancelled if their client disconnects, and logged with the status that nginx uses.
 _UNWATCHED_SECONDS, _CLIENT_CLOSED_REQUEST = 0.5, 499
@@ -55,7 +55,7 @@ class Guard:
     def __init__(self, app: Any, settings: Settings, metrics: Metrics, log: Log) -> None:
         self._app, self._metrics, self._log = app, metrics, log
         self.limits, self.body_bytes = settings.limits, 0
-        self.uploads = (_UPLOADS, _CHANGES) if settings.writable else (_UPLOADS,)
+        self.uploads = (*_UPLOADS, _CHANGES) if settings.writable else _UPLOADS
         self._token = None if settings.token is None else settings.token.encode()
         self._hosts = None if "*" in settings.hosts else {*LOOPBACK, *(name.lower() for name in settings.hosts)}
 

@@ -41,7 +41,9 @@ def draw_map(state: State, max_points: int) -> bytes:
     points = []
     for item, (x, y) in zip(items, positions.round(4).tolist(), strict=True):
         fields = item_fields(state, item.id, item.metadata or {})
-        points.append({"id": item.id, "x": x, "y": y, "labels": fields["labels"], "thumbnail": fields["thumbnail"]})
+        points.append(
+            {"id": item.id, "x": x, "y": y, **{name: fields[name] for name in ("title", "labels", "thumbnail")}}
+        )
     return dump({"state": state.name, "items": n, "points": points})
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema, 
 from dlfh.collection import SearchOptions
 from dlfh.collection.calibration.model import CalibrationReport
 from dlfh.collection.evaluation import RetrievalQuality
-from dlfh.collection.query import Query
+from dlfh.collection.query import Query, labels_of
 from dlfh.index.where import MAX_CHARACTERS
 from dlfh.service.answering import RequestError, SearchRequest
 from dlfh.service.settings import Limits
@@ -19,18 +19,21 @@ _LIMITS = Limits()  # default limits, for OpenAPI; a service also checks its own
 Text = Annotated[str, Field(min_length=1, max_length=1 << 20)]
 Identifier = Annotated[str, Field(min_length=1, max_length=4096)]
 Ids = Annotated[list[Identifier], Field(max_length=10_000)]
+Marked = Annotated[list[Identifier], Field(max_length=100)]
 Hexadecimal = Annotated[str, Field(pattern=r"^([0-9a-fA-F]{2})+$", max_length=1 << 12)]
+Key = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Scalar = Annotated[str, Field(max_length=4096)] | bool | int | Number
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Value = Annotated[str, Field(max_length=MAX_CHARACTERS)] | bool | int | Number | None
 Values = Annotated[list[Value], Field(max_length=1000)]
-Operator = Literal["<", "<=", ">", ">=", "=", "!=", "in", "not in"]
+Operator = Literal["<", "<=", ">", ">=", "=", "!=", "in", "not in", "all"]
 #: A condition on a name, or nested filters under "and", "or" and "not".
 Condition = Value | Values | dict[Operator, Value | Values] | dict[str, Any] | list[dict[str, Any]]
 #: Filters in OpenAPI. `parse_where` validates them, because pydantic is slow: it tries all types for each value.
 _FILTER = TypeAdapter(Annotated[dict[Name, Condition], Field(max_length=32)])
 Filter = Annotated[dict[str, Any], WithJsonSchema(_FILTER.json_schema())]
+Labels = Annotated[list[Name], Field(max_length=1000)]
 Numbers = Annotated[list[Number], Field(max_length=1 << 16, fail_fast=True)]
 
 
@@ -50,10 +53,11 @@ class _Strict(BaseModel):
 
 
 class SearchQuery(_Strict):
-    """A query: one of text, id, vector and code; a text may accompany an id or a vector."""
+    """A query: one of text, id, image, vector and code; a text may accompany an id, an image or a vector."""
 
-    text: Text | None = _optional("A text; with `id` or `vector`, items must match both.", examples=["red shoes"])
+    text: Text | None = _optional("A text; with another query, items must match both.", examples=["red shoes"])
     id: Identifier | None = _optional("The id of an item of the collection, to find similar ones.")
+    image: Key | None = _optional("The key of an image that was uploaded to `/v1/queries/image`.")
     vector: Numbers | None = _optional("A feature vector of the given `modality`, with as many numbers as in training.")
     code: Hexadecimal | None = _optional("A hexadecimal code, as in search results.")
     modality: Name | None = _optional(
@@ -65,19 +69,21 @@ class SearchQuery(_Strict):
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        names = ("text", "id", "vector", "code", "queries")
+        names = ("text", "id", "image", "vector", "code", "queries")
         given = [name for name in names if getattr(self, name, None) is not None]
-        if len(given) != 1 and given not in (["text", "id"], ["text", "vector"]):
+        if len(given) != 1 and given not in (["text", "id"], ["text", "image"], ["text", "vector"]):
             known = ", ".join(name for name in names if hasattr(self, name))
-            raise ValueError(f"expected exactly one of {known}; only id and vector can be combined with a text")
+            raise ValueError(f"expected exactly one of {known}; only id, image and vector can be combined with a text")
         return self
 
     def query(self) -> Query:
         if self.code is not None:
             return Query("code", self.code)
-        if self.vector is None and self.id is None:
+        if self.vector is None and self.id is None and self.image is None:
             return Query("text", self.text, self.modality, self.literal)
         text = None if self.text is None else Query("text", self.text, literal=self.literal)
+        if self.image is not None:
+            return Query("image", self.image, self.modality, also=text)
         if self.vector is None:
             return Query("id", self.id, also=text)
         with np.errstate(over="ignore"):
@@ -104,16 +110,19 @@ class _Options(_Strict):
     )
     where: Filter | None = _optional(
         "Filter by labels and columns, listed by `GET /v1/collection`: a value, a list of alternatives, or an "
-        'operator as in `{"price": {"<": 20}}`; `and`, `or` and `not` combine filters.'
+        'operator as in `{"price": {"<": 20}}` or `{"labels": {"all": ["red", "shoes"]}}`; `and`, `or` and `not` '
+        "combine filters. Upper and lower case are the same."
     )
     radius: Annotated[int, Field(ge=0, le=1 << 16)] | None = _optional(
         "Return all items within this Hamming distance, not just `k`; fails if they exceed the limit of `k`."
     )
     ids: Ids | None = _optional("Search only the items with these ids.")
+    relevant: Marked | None = _optional("Ids of right results: items like these rise.")
+    irrelevant: Marked | None = _optional("Ids of wrong results: items like these fall, and they are left out.")
 
     def options(self, limits: Limits) -> SearchOptions:
         if self.k > limits.k:
-            raise RequestError(422, f"k must be at most {limits.k}")
+            raise RequestError(422, f"k, plus start if it is set, must be at most {limits.k}")
         return SearchOptions(**{name: getattr(self, name) for name in _Options.model_fields}, limit=limits.k)
 
 
@@ -138,10 +147,18 @@ class Search(_Options, SearchQuery):
             raise ValueError("set modality in each query, not next to queries")
         return self
 
+    start: int = _optional("Number of results to leave out; `start + k` is limited like `k`.", default=0, ge=0)
+    facets: bool = _optional(
+        "Count the labels and columns of the first 1,000 results of a single query.", default=False
+    )
+
     def request(self, limits: Limits) -> SearchRequest:
         """Return the request; raise `RequestError` if it exceeds the limits of this service."""
+        if self.facets and self.queries is not None:
+            raise RequestError(422, "facets are counted for a single query, not for queries")
         queries = [self.query()] if self.queries is None else [query.query() for query in self.queries]
-        return SearchRequest(queries, self.options(limits))
+        options = self.model_copy(update={"k": self.start + self.k}).options(limits)
+        return SearchRequest(queries, options, self.start, self.facets)
 
 
 class ImageSearch(_Options):
@@ -165,7 +182,7 @@ class NewItem(_Strict):
     vectors: Annotated[dict[Name, Numbers], Field(max_length=32)] = _optional(
         "Vectors by modality, for modalities that take vectors.", default_factory=dict
     )
-    labels: Annotated[list[Name], Field(max_length=1000)] = _optional("Labels, if known.", default_factory=list)
+    labels: Labels = _optional("Labels, if known.", default_factory=list)
     columns: Annotated[dict[Name, Scalar], Field(max_length=100)] = _optional(
         "Further columns to show and to filter by.", default_factory=dict
     )
@@ -184,10 +201,50 @@ class NewItems(_Strict):
     update: bool = _optional("Replace items with the same ids; otherwise skip them.", default=True)
 
 
+class Undo(_Strict):
+    """A change to undo."""
+
+    undo: Key = Field(description="`undo` in the response to the change.")
+
+
 class ItemIds(_Strict):
     """Items to remove: all of them or, if an id is unknown, none."""
 
     ids: Annotated[list[Identifier], Field(min_length=1, max_length=_LIMITS.batch)]
+
+
+class ItemChange(_Strict):
+    """New labels and columns of an item; omitted fields stay as they are."""
+
+    model_config = _examples({"labels": ["shoes", "red"], "columns": {"price": 49, "discount": None}})
+
+    labels: Labels | None = _optional("All labels of the item; an empty list removes them.")
+    columns: Annotated[dict[Name, Scalar | None], Field(max_length=100)] = _optional(
+        "Columns to set, or to remove with null; others stay.", default_factory=dict
+    )
+
+    def apply(self, metadata: dict[str, Any]) -> dict[str, Any]:
+        """Return the changed metadata of an item."""
+        old = metadata.get("columns")
+        columns = (old if isinstance(old, dict) else {}) | self.columns
+        fields: dict[str, Any] = {"columns": {name: value for name, value in columns.items() if value is not None}}
+        fields |= {} if self.labels is None else {"labels": [*dict.fromkeys(self.labels)]}
+        return {name: value for name, value in (metadata | fields).items() if value or name not in fields}
+
+
+class LabelChange(_Strict):
+    """Labels to add to items, and to remove from them."""
+
+    model_config = _examples({"ids": ["sku-8", "sku-9"], "add": ["sale"], "remove": ["new"]})
+
+    ids: Annotated[list[Identifier], Field(min_length=1, max_length=1000)]
+    add: Labels = _optional("Labels that all these items get.", default_factory=list)
+    remove: Labels = _optional("Labels that none of these items keeps.", default_factory=list)
+
+    def apply(self, metadata: dict[str, Any]) -> dict[str, Any]:
+        """Return the changed metadata of an item."""
+        kept = [label for label in [*labels_of(metadata), *self.add] if label not in self.remove]
+        return ItemChange(labels=kept).apply(metadata)
 
 
 class Suggest(_Strict):
@@ -211,6 +268,7 @@ class ErrorMessage(BaseModel):
 
 class _Item(BaseModel):
     id: str
+    title: str = Field(description="The name to show: a column, the text or the id, in one line.")
     labels: list[str]
     metadata: dict[str, Any] = Field(description="Texts and columns.")
     thumbnail: str | None = Field(description="Address of the thumbnail; null without an image.")
@@ -250,6 +308,21 @@ class Understanding(BaseModel):
     unknown: list[str] = Field(description="Words that do not occur in the collection.")
 
 
+class FacetValue(BaseModel):
+    """A value, and the number of results that have it."""
+
+    value: str | bool | int | float
+    count: int
+    likely: int | None = Field(description="Of these, results with a probability of at least 0.5; null without any.")
+
+
+class Facets(BaseModel):
+    """The labels and columns of the first results."""
+
+    counted: int = Field(description="Number of results that were counted, at most 1,000.")
+    values: dict[str, list[FacetValue]] = Field(description="By name, the most frequent values.")
+
+
 class Result(BaseModel):
     """The results of one query."""
 
@@ -258,6 +331,7 @@ class Result(BaseModel):
     notes: list[str] = Field(description="The understanding as sentences, and a note if no item has all labels.")
     warning: str | None = Field(description="Reason not to rely on these results, if any.")
     answers: list[Answer] = Field(description="Items, best first.")
+    facets: Facets | None = Field(description="Counts of labels and columns; null unless they were requested.")
 
 
 class SearchResponse(BaseModel):
@@ -275,6 +349,22 @@ class Suggestion(BaseModel):
     probability: float
 
 
+class Completion(BaseModel):
+    """A label or the title of an item that completes a text."""
+
+    text: str
+    kind: Literal["label", "name"]
+    count: int | None = Field(default=None, description="Number of items with a label.")
+    id: str | None = Field(default=None, description="The item with this title.")
+
+
+class Completions(BaseModel):
+    """Completions, labels first."""
+
+    state: str
+    completions: list[Completion]
+
+
 class SuggestResponse(BaseModel):
     """A page of suggested labels, item by item, the most probable first."""
 
@@ -285,6 +375,36 @@ class SuggestResponse(BaseModel):
     n_checked: int = Field(description="Number of these labelled items; 0 if precision and recall are predicted.")
     suggestions: list[Suggestion]
     next: int | None = Field(description="`start` of the next page; null on the last page.")
+
+
+class QueryImage(BaseModel):
+    """An image that was uploaded as a query."""
+
+    key: str = Field(description="For `image` in a search, and for `/v1/queries/{key}`.")
+    days: int = Field(description="Days that the image is kept after it was last used.")
+
+
+class NextItem(_Item):
+    """An item to label, and labels that it may have."""
+
+    suggestions: list[Suggestion]
+
+
+class NextItems(BaseModel):
+    """Items whose labels would teach most."""
+
+    state: str
+    items: list[NextItem]
+
+
+class Relearned(BaseModel):
+    """What the collection has learned from its labels."""
+
+    state: str
+    items: int
+    labelled: int
+    labels: int
+    seconds: float
 
 
 class Code(BaseModel):
@@ -341,6 +461,7 @@ class CollectionInfo(BaseModel):
     bits: int
     method: str
     parameters: dict[str, Any] = Field(description="Parameters of the method.")
+    title: str | None = Field(description="The column that was chosen for titles.")
     trained: int = Field(description="Number of training items.")
     labels: int = Field(description="Number of distinct labels.")
     modalities: dict[str, Modality]
@@ -360,6 +481,7 @@ class Point(BaseModel):
     id: str
     x: float = Field(ge=-1, le=1)
     y: float = Field(ge=-1, le=1)
+    title: str
     labels: list[str]
     thumbnail: str | None
 
@@ -381,9 +503,15 @@ class ChangeResponse(BaseModel):
     replaced: int
     removed: int
     skipped: list[str] = Field(description="Ids of existing items that were not replaced.")
+    undo: str | None = Field(description="Key for `POST /v1/undo`; null if nothing changed.")
 
 
 class Health(BaseModel):
     """The health of the service."""
 
     status: Literal["ok", "ready"]
+
+
+#: Request bodies, which endpoints parse themselves.
+SEARCHES = (Search, Suggest)
+CHANGES = (NewItems, NewItem, ItemIds, ItemChange, LabelChange, Undo)

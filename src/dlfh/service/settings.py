@@ -69,6 +69,13 @@ class Settings:
         Time for requests to be answered during shutdown; the others get status 503.
     pictures : tuple of path
         Folders whose pictures may be shown, besides the collection's folder.
+    queries : path or None
+        Folder in which uploaded query images are kept, so that links to searches stay valid after a restart; by
+        default, a temporary one.
+    originals : bool
+        Whether the original files of pictures may be downloaded, with everything that cameras store in them.
+    title : str or None
+        Column with the titles of items; by default, the choice made when the collection was built.
     limits : Limits
         Such as ``dataclasses.replace(Settings().limits, k=50)``.
 
@@ -89,6 +96,9 @@ class Settings:
     drain_seconds: float = 1.0
     stop_seconds: float = 4.0
     pictures: tuple[str | os.PathLike[str], ...] = ()
+    queries: str | os.PathLike[str] | None = None
+    originals: bool = False
+    title: str | None = None
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:

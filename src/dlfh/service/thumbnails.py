@@ -8,15 +8,28 @@ import os
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from dlfh._persistence.files import read_regular
 from dlfh.errors import InputError
-from dlfh.features.images import known_formats, open_item, quiet_pillow
+from dlfh.features.images import known_formats, open_rgb, quiet_pillow
 from dlfh.service.answering import RequestError, unknown_item
 from dlfh.service.states import State
 
 _SAMPLE = 100  # number of items that are checked for pictures outside the permitted folders
 #: Longest side of a thumbnail in pixels; maximum number of cached thumbnails, which have 8 kB (noise: 60 kB) each.
 _SIDE, _MAX_CACHED = 256, 1024
+_DECODED = 512  # images are decoded at this size or larger
+_MAX_ORIGINAL = 1 << 28  # maximum size of an original image, in bytes and in pixels
+
+
+class Picture(NamedTuple):
+    """An image as it is sent: content, media type, entity tag, and the name of its file if it is a download."""
+
+    content: bytes
+    kind: str
+    tag: str
+    name: str | None = None
 
 
 class Thumbnails:
@@ -28,8 +41,28 @@ class Thumbnails:
                 raise InputError(f"--pictures must be a folder, but {os.fspath(folder)} is not a folder")
         self._folders = tuple(map(Path, folders))
 
-    def of(self, state: State, identifier: str) -> tuple[bytes, str]:
-        """Return the thumbnail of an item as WebP, and its entity tag."""
+    def of(self, state: State, identifier: str, size: int = _SIDE) -> Picture:
+        """Return the thumbnail of an item as WebP; ``size`` is its longest side."""
+        key = self._find(state, identifier)
+        try:
+            content = _thumbnail(*key) if size == _SIDE else make_thumbnail(key[0], size)
+        except InputError:
+            raise RequestError(404, f"the image of item {identifier[:200]!r} cannot be read") from None
+        return Picture(content, "image/webp", hashlib.sha256(repr((key, size)).encode()).hexdigest()[:32])
+
+    def original(self, state: State, identifier: str) -> Picture:
+        """Return the image file of an item. Its kind comes from its content, since a file can have any name."""
+        path, *_ = key = self._find(state, identifier)
+        try:
+            content = read_regular(Path(path), _MAX_ORIGINAL)
+            kind = check_image(content, _MAX_ORIGINAL)
+        except (OSError, InputError, RequestError):
+            raise RequestError(404, f"the image of item {identifier[:200]!r} cannot be read") from None
+        tag = hashlib.sha256(repr(key).encode()).hexdigest()[:32]
+        return Picture(content, f"image/{kind}", tag, os.path.basename(path))
+
+    def _find(self, state: State, identifier: str) -> tuple[str, int, int]:
+        """Return the path, time and size of the image file of an item."""
         if identifier not in state.index:
             raise unknown_item(identifier)
         named = state.collection.image_path(state.collection.get(identifier).metadata or {})
@@ -43,12 +76,7 @@ class Thumbnails:
         if status is None:  # do not reveal which files exist elsewhere
             message = "is missing, or not in a folder that this service shows"
             raise RequestError(404, f"the image file of item {identifier[:200]!r} {message}")
-        key = str(path), status.st_mtime_ns, status.st_size
-        try:
-            content = _thumbnail(*key)
-        except InputError:
-            raise RequestError(404, f"the image of item {identifier[:200]!r} cannot be read") from None
-        return content, hashlib.sha256(repr(key).encode()).hexdigest()[:32]
+        return str(path), status.st_mtime_ns, status.st_size
 
     def _permitted(self, state: State, path: Path) -> Path | None:
         """Return the path without symbolic links if it is in a permitted folder, else None."""
@@ -79,9 +107,14 @@ class Thumbnails:
 
 @functools.lru_cache(_MAX_CACHED)
 def _thumbnail(path: str, modified: int, size: int) -> bytes:
+    return make_thumbnail(path, _SIDE)
+
+
+def make_thumbnail(image_file: Any, side: int) -> bytes:
+    """Return an image, a path or bytes, as WebP without metadata; its longest side has at most ``side`` pixels."""
     with quiet_pillow:
-        image = open_item(path, 0)
-        image.thumbnail((_SIDE, _SIDE))
+        image = open_rgb(image_file, min_size=max(side, _DECODED))
+        image.thumbnail((side, side))
         content = BytesIO()
         image.save(content, "WEBP", quality=85)
     return content.getvalue()

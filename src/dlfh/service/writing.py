@@ -1,10 +1,13 @@
-"""Adding and removing items over HTTP. A change is durable when its response is sent."""
+"""Changes to items over HTTP. A change is durable when its response is sent."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -14,11 +17,14 @@ import numpy as np
 from dlfh._persistence.files import replace_file
 from dlfh.collection import Collection
 from dlfh.collection.folder import open_items
+from dlfh.collection.item_codes import columnar
+from dlfh.collection.teaching import edit_items
 from dlfh.datasets import Items
 from dlfh.errors import InputError
+from dlfh.index.items import Item
 from dlfh.index.segment import check_distinct
 from dlfh.index.store import LockedError
-from dlfh.service.answering import RequestError, unknown_item
+from dlfh.service.answering import RequestError, dump, unknown_item
 from dlfh.service.schemas import ItemWithId
 from dlfh.service.settings import Limits
 from dlfh.service.states import State, States
@@ -27,37 +33,145 @@ from dlfh.service.thumbnails import check_image
 _IMAGES = "pictures"  # folder of uploaded images inside the collection, named by their checksums
 
 
-def put_items(states: States, new: Sequence[ItemWithId], limits: Limits, update: bool = True) -> dict[str, Any]:
-    """Add all items or none, like `Collection.add`; with ``update``, replace items with the same ids."""
-    if len(new) > limits.batch:
-        raise RequestError(422, f"a request can add at most {limits.batch} items")
-    state = states.current
-    items = _items(state, new, limits)
-    vectors = state.encoder.featurize_items(items)  # slow, and needs no lock
-    problem = next(iter([*items.problems, *vectors.problems]), None)
-    if problem is not None:
-        raise InputError(f"nothing was added: {problem}")
-    with _writing(state) as collection:
-        known = collection.index.contains(items.ids)
-        n_known = int(known.sum())
-        with _stored_images(collection, items, np.flatnonzero(~known | update), limits):
-            problems = collection.add(items, update=update, vectors=vectors)
-        assert update is False or not problems, problems
-    skipped = [] if update else [name for name, is_known in zip(items.ids, known, strict=True) if is_known]
-    return _summary(states, added=len(items) - n_known, replaced=n_known - len(skipped), skipped=skipped)
+#: Items and seconds for which changes can be undone, and the number of responses to repeated requests that are kept.
+_MAX_UNDO, _UNDO_SECONDS, _MAX_REPEATED = 10_000, 900.0, 1000
+#: The time of a change, the identity of the index, the items before (None: no item), and their metadata after.
+Change = tuple[float, str | None, dict[str, Item | None], dict[str, dict[str, Any] | None]]
 
 
-def remove_items(states: States, ids: Sequence[str], limits: Limits) -> dict[str, Any]:
-    """Remove items: all of them or, if an id is unknown, none."""
-    ids = list(dict.fromkeys(ids))
-    if len(ids) > limits.batch:
-        raise RequestError(422, f"a request can remove at most {limits.batch} items")
-    with _writing(states.current) as collection:
-        missing = next((name for name in ids if name not in collection), None)
-        if missing is not None:
-            raise unknown_item(missing)
-        collection.remove(ids)
-    return _summary(states, removed=len(ids))
+class Changes:
+    """Applies changes one at a time, and remembers them so that they can be undone.
+
+    Parameters
+    ----------
+    states : States
+    limits : Limits
+    """
+
+    def __init__(self, states: States, limits: Limits) -> None:
+        self._states, self._limits = states, limits
+        self._done: dict[str, Change] = {}
+        self._responses: dict[str, tuple[str, bytes]] = {}
+
+    def put(self, new: Sequence[ItemWithId], update: bool = True) -> dict[str, Any]:
+        """Add all items or none, like `Collection.add`; with ``update``, replace items with the same ids."""
+        self._check_number(new, "add")
+        state = self._states.current
+        items = _items(state, new, self._limits)
+        vectors = state.encoder.featurize_items(items)  # slow, and needs no lock
+        problem = next(iter([*items.problems, *vectors.problems]), None)
+        if problem is not None:
+            raise InputError(f"nothing was added: {problem}")
+
+        def add(collection: Collection) -> list[str]:
+            known = collection.index.contains(items.ids)
+            with _stored_images(collection, items, np.flatnonzero(~known | update), self._limits):
+                problems = collection.add(items, update=update, vectors=vectors)
+            assert update is False or not problems, problems
+            return [] if update else [name for name, is_known in zip(items.ids, known, strict=True) if is_known]
+
+        return self._apply(items.ids, add)
+
+    def remove(self, ids: Sequence[str]) -> dict[str, Any]:
+        """Remove items: all of them or, if an id is unknown, none."""
+        self._check_number(ids, "remove")
+        return self._apply(ids, lambda collection: collection.remove([*dict.fromkeys(ids)]), are_known=True)
+
+    def edit(self, ids: Sequence[str], edit: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+        """Change the metadata of items: all of them or, if an id is unknown, none."""
+
+        def change(collection: Collection) -> None:
+            edit_items(collection, ids, edit)
+
+        return self._apply(ids, change, are_known=True)
+
+    def undo(self, key: str) -> dict[str, Any]:
+        """Restore the versions of items before a change, unless they have been changed since."""
+        at, identity, before, after = self._done.get(key, (-_UNDO_SECONDS, None, {}, {}))
+        if identity != self._states.current.index.identity or time.monotonic() - at > _UNDO_SECONDS:
+            raise RequestError(404, "this change cannot be undone any more")
+
+        def restore(collection: Collection) -> None:
+            now = _versions(collection, before)
+            changed = next((name for name, old in _metadata(now).items() if old != after[name]), None)
+            if changed is not None:
+                raise RequestError(409, f"item {changed[:200]!r} has been changed since")
+            index, items = collection.index, [item for item in before.values() if item is not None]
+            if items:
+                index.put(**columnar(items, index.n_bits, index.modalities))
+            collection.remove([name for name, item in now.items() if item is not None and before[name] is None])
+
+        done = self._apply([*before], restore)
+        del self._done[key]
+        return done
+
+    def relearn(self) -> dict[str, Any]:
+        """Learn again from all labels. Former changes cannot be undone any more, since codes have changed."""
+        try:
+            opened = Collection.open(self._states.folder, writable=True)
+        except LockedError:
+            raise _locked() from None
+        with opened as collection:
+            learned = collection.relearn()
+        self._states.refresh()
+        counts = {"items": learned.n_items, "labelled": learned.n_labelled, "labels": learned.n_labels}
+        return {"state": self._states.current.name, **counts, "seconds": round(learned.seconds, 3)}
+
+    def once(self, key: str | None, request: str, work: Callable[[], dict[str, Any]]) -> bytes:
+        """Return the response of ``work`` in JSON; a request with a known idempotency key gets the first response."""
+        if key is None:
+            return dump(work())
+        if key not in self._responses:
+            self._responses[key] = request, dump(work())
+            if len(self._responses) > _MAX_REPEATED:
+                del self._responses[next(iter(self._responses))]
+        first, response = self._responses[key]
+        if first != request:
+            raise RequestError(422, "this Idempotency-Key was used for another request")
+        return response
+
+    def _check_number(self, values: Sequence[Any], verb: str) -> None:
+        if len(values) > self._limits.batch:
+            raise RequestError(422, f"a request can {verb} at most {self._limits.batch} items")
+
+    def _apply(
+        self, ids: Sequence[str], work: Callable[[Collection], list[str] | None], are_known: bool = False
+    ) -> dict[str, Any]:
+        """Make a change and load the new state, so that the next search sees it; return a summary of the change.
+
+        ``work`` may return the ids of items that it skipped.
+        """
+        states, key = self._states, None
+        with _writing(states.current) as collection:
+            before, state = _versions(collection, ids), collection.index.state
+            if are_known and None in before.values():
+                raise unknown_item(next(name for name, item in before.items() if item is None))
+            skipped = work(collection) or []
+            before = {name: item for name, item in before.items() if name not in skipped}
+            after = _metadata(_versions(collection, before))
+            if collection.index.state != state:
+                key = secrets.token_hex(16)
+                self._done[key] = time.monotonic(), collection.index.identity, before, after
+        while sum(len(old) for _, _, old, _ in self._done.values()) > _MAX_UNDO:
+            del self._done[next(iter(self._done))]
+        states.refresh()
+        kinds = Counter((old is not None, after[name] is not None) for name, old in before.items())
+        summary = {"state": states.current.name, "items": len(states.current.index), "added": kinds[False, True]}
+        return summary | {"replaced": kinds[True, True], "removed": kinds[True, False], "skipped": skipped, "undo": key}
+
+
+def _versions(collection: Collection, ids: Iterable[str]) -> dict[str, Item | None]:
+    names = [*dict.fromkeys(ids)]
+    known = collection.index.contains(names).tolist()
+    return {name: collection.index.get(name) if exists else None for name, exists in zip(names, known, strict=True)}
+
+
+def _metadata(items: Mapping[str, Item | None]) -> dict[str, dict[str, Any] | None]:
+    return {name: None if item is None else item.metadata or {} for name, item in items.items()}
+
+
+def _locked() -> RequestError:
+    return RequestError(409, "another process is changing the collection: try again", retry_after="1")
 
 
 @contextmanager
@@ -66,20 +180,13 @@ def _writing(state: State) -> Iterator[Collection]:
     try:
         index = open_items(state.collection.path, writable=True)
     except LockedError:
-        raise RequestError(409, "another process is changing the collection: try again", retry_after="1") from None
+        raise _locked() from None
     try:
         if index.identity != state.card.get("index"):
             raise RequestError(409, "the collection was replaced: try again", retry_after="1")
         yield Collection(state.encoder, index, state.collection.path)
     finally:
         index.close()
-
-
-def _summary(states: States, **counts: Any) -> dict[str, Any]:
-    """Load the new state, so that the next search sees the change, and return a summary of the change."""
-    states.refresh()
-    none = {"added": 0, "replaced": 0, "removed": 0, "skipped": []}
-    return {"state": states.current.name, "items": len(states.current.index), **none, **counts}
 
 
 def _items(state: State, new: Sequence[ItemWithId], limits: Limits) -> Items:

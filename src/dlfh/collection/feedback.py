@@ -1,0 +1,73 @@
+"""Re-rank results by items that a person marked as relevant or irrelevant.
+
+The relevance of items to a query is a Gaussian process: its mean is the log-odds of the ranking, and its covariance is
+the similarity of items, from their label probabilities and hashed codes. Marks update it by Laplace's approximation:
+items similar to relevant ones rise, items similar to irrelevant ones fall, and a mark that the ranking predicted
+changes little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dlfh._arrays import Floats, Mask
+from dlfh._probabilities.scores import probability_of
+from dlfh.collection.calibration.model import probability
+from dlfh.collection.encoder import Encoder
+from dlfh.collection.item_codes import LABELS, hashed_codes, hashed_column
+from dlfh.index import Index
+from dlfh.index.items import Item
+from dlfh.index.nearest import Tables
+
+#: Variance of the log-odds due to shared labels, and due to similar hashed codes.
+_LABEL_VARIANCE, _CODE_VARIANCE = 8.0, 4.0
+_MAX_STEPS = 50
+
+
+def similarities(index: Index, encoder: Encoder, marked: Sequence[Item]) -> Floats:
+    """Return the covariance of the relevance of all items of a local index with that of marked items, (marked, items).
+
+    Unrelated items have a covariance of about 0.
+    """
+    items, model, names = index.snapshot, encoder.label_model, encoder.searchable_modalities()
+    everyone, total = np.arange(len(items)), np.zeros((len(marked), len(index)))
+    for row, item in enumerate(marked):
+        if model is not None and LABELS in item.codes:
+            own = model.quantizer.decode(item.codes[LABELS][None])
+            (distances,) = index.distances(LABELS, model.tables(own, "any"))
+            (by_chance,) = model.terms(own, model.prior[None].astype(np.float32), "any").sum(axis=(1, 2))
+            scores = np.append(-distances, by_chance)
+            *shared, expected = probability_of(scores, "any", exclusive=model.exclusive)
+            total[row] += _LABEL_VARIANCE * np.where(np.isfinite(distances), np.array(shared) - expected, 0.0)
+        hashed = hashed_codes(item, names)
+        for name, code in hashed.items():
+            columns = tuple(map(items.modalities.index, (hashed_column(name), name)))
+            (distances,) = items.distances_at(columns, Tables.of(code[None]), everyone)
+            cosine = np.where(np.isfinite(distances), 1 - 2 * distances / encoder.n_bits, 0.0)
+            total[row] += _CODE_VARIANCE / len(hashed) * cosine
+        if item.id in index:  # in a database, it may not be on the shortlist
+            total[row, index.positions([item.id])] = _LABEL_VARIANCE + _CODE_VARIANCE
+    return total
+
+
+def updated(log_odds: Floats, covariance: Floats, at_marked: Floats, among: Floats, relevant: Mask) -> Floats:
+    """Return the log-odds of items after marks.
+
+    log_odds, covariance: Of all items (items,), and with the marked ones (marked, items).
+    at_marked, among: Log-odds of the marked items (marked,), and their covariance (marked, marked).
+    """
+    values, vectors = np.linalg.eigh((among + among.T) / 2)
+    root = vectors * np.sqrt(np.maximum(values, 1e-6))  # the nearest covariance matrix
+    start = np.clip(at_marked, -20.0, 20.0)
+    w = np.zeros(len(start))
+    for _ in range(_MAX_STEPS):  # Newton's method for logistic regression with an offset
+        p = probability(start + root @ w)
+        gradient = root.T @ (relevant - p) - w
+        step = np.linalg.solve((root * (p * (1 - p))[:, None]).T @ root + np.eye(len(w)), gradient)
+        w = w + step
+        if np.abs(step).max() < 1e-9:
+            break
+    surprise = relevant - probability(start + root @ w)
+    return log_odds + surprise @ covariance
