@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+
 import numpy as np
 import scipy.optimize
 import scipy.sparse as sp
@@ -286,6 +289,21 @@ def fit_curves(scores, starts, positives, slopes, intercepts, pull_to, penalty, 
 def gather_strings(offsets, blob, rows, new_offsets, new_blob):
     for i, row in enumerate(rows):
         new_blob[new_offsets[i] : new_offsets[i + 1]] = blob[offsets[row] : offsets[row + 1]]
+
+
+def number_words(offsets, blob, inside):
+    number_of, numbers, n_words, firsts, lasts = {}, [], [], [], []
+    for start, stop in itertools.pairwise(offsets.tolist()):
+        text = "".join("x" if inside[byte] else " " for byte in blob[start:stop])
+        places = [match.span() for match in re.finditer("x+", text)]
+        for first, last in places:
+            word = blob[start + first : start + last].tobytes()
+            if word not in number_of:
+                firsts.append(start + first)
+                lasts.append(start + last)
+            numbers.append(number_of.setdefault(word, len(number_of)))
+        n_words.append(len(places))
+    return tuple(np.array(each, np.int64) for each in (numbers, n_words, firsts, lasts))
 
 
 def bound_sums(bounds, blocks, sums):
