@@ -65,11 +65,11 @@ def test_a_sense_is_most_similar_to_itself_and_information_falls_towards_the_roo
     wordnet = WordNet(folder)
     targets = meaning._Targets(wordnet, ["sneaker", "shoe", "dog"])
     same, near, far = targets.similarities("trainer").tolist()
-    assert same == pytest.approx(1)
-    assert 1 > near > far == 0
+    assert same == pytest.approx(1 + meaning._IS_A)
+    assert same > near > far == 0
     information = [wordnet.information[f"n000000{place}0"] for place in (4, 3, 2, 1)]
     assert information == sorted(information, reverse=True)
-    assert wordnet.ancestors("n00000040") == {f"n000000{place}0" for place in (1, 2, 3, 4)}
+    assert wordnet.ancestors("n00000040") == {f"n000000{place}0": 4 - place for place in (1, 2, 3, 4)}
 
 
 def test_replaced_words_are_written_read_shown_and_lower_the_probability(tmp_path: Path) -> None:

@@ -58,32 +58,6 @@ def test_several_words_that_are_as_near_are_offered() -> None:
     assert [*near.sentences()] == ["“zardi” does not occur in this collection. Did you mean zarda or zardo?"]
 
 
-@pytest.mark.parametrize(
-    ("text", "kept", "excluded"),
-    [
-        ("not black shoes", "shoes", ("black",)),
-        ("shoes not black", "shoes", ("black",)),
-        ("shoes -black", "shoes", ("black",)),
-        ("shoes without the leather", "shoes", ("leather",)),
-        ("shoes without leather and heels", "shoes", ("leather", "heels")),
-        ("shoes without leather, heels", "shoes", ("leather", "heels")),
-        ("not red or black shoes", "shoes", ("red", "black")),
-        ("not red and black shoes", "and black shoes", ("red",)),
-        ("belt other than black", "belt", ("black",)),
-        ("anything except casual shoes", "anything", ("casual shoes",)),
-        ("shoes but not navy blue", "shoes", ("navy blue",)),
-        ("no smoking", "no smoking", ()),  # texts have it
-        ("shoes not", "shoes not", ()),
-        ("t-shirt", "t-shirt", ()),
-        ("-5", "-5", ()),
-        ("Shoes", "Shoes", ()),
-    ],
-)
-def test_negation_excludes_what_follows(text: str, kept: str, excluded: tuple[str, ...]) -> None:
-    understood = read(text)
-    assert (understood.text, understood.excluded) == (kept, excluded)
-
-
 def test_emoji_ask_by_their_names() -> None:
     assert "heart" in read("\N{BLACK HEART SUIT}\N{VARIATION SELECTOR-16} red").text
     assert read("\N{ATHLETIC SHOE}").text.split() == ["athletic", "shoe"]

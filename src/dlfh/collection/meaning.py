@@ -2,7 +2,8 @@
 
 For each word of an English dictionary, the most similar word or label of the collection is found. The score is a
 sum: Lin's similarity of the senses of both words in WordNet, where the information content of a sense is derived from
-its number of hyponyms; and the cosine of their glosses, embedded by wordllama. docs/answers.md reports the accuracy.
+its number of hyponyms; whether one is a hypernym of the other; the cosines of their glosses and of the words, embedded
+by wordllama; and a bonus for labels. docs/answers.md reports the accuracy.
 
 The result is a text file in the folder of the collection, ``similar.txt``: searching needs neither package.
 """
@@ -28,9 +29,13 @@ from dlfh.features.text import ENGLISH_STOP_WORDS
 
 #: A word that occurs in this many texts is never replaced, and may replace others.
 _MIN_TEXTS = 3
-#: Weight of glosses, and the threshold of the sum of similarities. It grows with the logarithm of the number of
-#: candidates, because more are similar by chance; it rejected 90 % of off-topic words (docs/answers.md).
-_GLOSS_WEIGHT, _MIN_SIMILARITY, _PER_WORD = 1.5, 0.89, 0.059
+#: Weights of hypernyms, glosses, words and labels relative to Lin's similarity, and the threshold of the sum. It grows
+#: with the logarithm of the number of candidates, because more are similar by chance; it rejects 90 % of the off-topic
+#: words of benchmarks/similar_words.csv.
+_IS_A, _GLOSS, _WORD, _LABEL = 0.3, 1.2, 0.25, 0.1
+_MIN_SIMILARITY, _PER_WORD = 0.69, 0.1
+#: Maximum number of steps from a sense to its hypernym.
+_MAX_STEPS = 4
 #: Lin similarities below the first value count as 0, as do those through senses with less information than the second.
 _MIN_LIN, _MIN_INFORMATION = 0.35, 0.15
 #: Senses are ordered by frequency: the n-th has a weight of 1 / (1 + n * decay). Related senses weigh less.
@@ -56,9 +61,11 @@ def scored_words(
     n_texts = Counter(word for text in texts for word in {*tokens(text)})
     common = [word for word, n in n_texts.items() if n >= _MIN_TEXTS and len(word) > 2 and word.isalpha()]
     targets = {word: word for word in common if word not in ENGLISH_STOP_WORDS}
+    of_labels = set[str]()
     for name in sorted({*labels}):
         named = [word for word in tokens(name) if word.isalpha() and word not in ENGLISH_STOP_WORDS]
         targets |= {word: name.lower() for word in named if len(named) == 1 or word not in targets}
+        of_labels.update(named)
     taken = {singular(word) for word in targets}
     words = dictionary().union(filter(str.isalpha, wordnet.words))  # the dictionary lacks American spellings
     asked = sorted(word for word in words if singular(word) not in taken and wordnet.senses(word))
@@ -68,12 +75,14 @@ def scored_words(
     if not known:
         return
     glosses, ends = _embedded([wordnet.glosses(word) for word in known], embed)
+    names, bonus = embed(known), np.array([_LABEL * (word in of_labels) for word in known], np.float32)
     for start in range(0, len(asked), _BLOCK):
         block = asked[start : start + _BLOCK]
         vectors, rows = _embedded([wordnet.glosses(word) for word in block], embed)
         weights = np.concatenate([_weight(np.arange(n)) for n in np.diff([*rows, len(vectors)])])
         cosines = np.maximum.reduceat(np.maximum.reduceat(vectors @ glosses.T, ends, axis=1) * weights[:, None], rows)
-        scores = np.stack([synsets.similarities(word) for word in block]) + _GLOSS_WEIGHT * cosines
+        scores = np.stack([synsets.similarities(word) for word in block]) + bonus
+        scores += _GLOSS * cosines + _WORD * (embed(block) @ names.T)
         for row, column in enumerate(scores.argmax(axis=1).tolist()):
             yield block[row], targets[known[column]], float(scores[row, column]) - least
 
@@ -138,9 +147,13 @@ class WordNet:
             if relation is not None:
                 relation.setdefault(synset, []).append(other_kind.replace("s", "a") + other)
 
-    def _ancestors(self, synset: str) -> frozenset[str]:
-        """Return a synset and all of its hypernyms."""
-        return frozenset([synset]).union(*(self.ancestors(above) for above in self._hypernyms.get(synset, ())))
+    def _ancestors(self, synset: str) -> dict[str, int]:
+        """Return a synset and all of its hypernyms, with the number of steps to each."""
+        found = {synset: 0}
+        for above in self._hypernyms.get(synset, ()):
+            for other, steps in self.ancestors(above).items():
+                found[other] = min(found.get(other, steps + 1), steps + 1)
+        return found
 
     def senses(self, word: str) -> list[tuple[str, int]]:
         """Return the synsets of a word or of its singular, and their frequency ranks by part of speech, from 0."""
@@ -176,16 +189,28 @@ class _Targets:
                     if wordnet.information[above] >= _MIN_INFORMATION:
                         below[above].append((column, weight, wordnet.information[synset]))
         self._below = {above: np.array(rows).T for above, rows in below.items()}
+        self._with_sense = defaultdict(list)
+        for column, word in enumerate(words):
+            for synset, rank in wordnet.senses(word):
+                self._with_sense[synset].append((column, float(_weight(rank))))
         self._of_synset = functools.cache(self._similarities_of_synset)
 
     def similarities(self, word: str) -> Singles:
-        """Return the Lin similarity of a word to every target: the maximum over pairs of senses, weighted."""
+        """Return the similarity of a word to every target.
+
+        It is Lin's similarity, the maximum over pairs of senses, weighted, and a bonus if the target is a hypernym.
+        """
         found = np.zeros(self._n, np.float32)
         for synset, weight in self._wordnet.weighted_senses(word).items():
             columns, values = self._of_synset(synset)
             np.maximum.at(found, columns, np.float32(weight) * values)
         found[found < _MIN_LIN] = 0
-        return found
+        is_a = np.zeros(self._n, np.float32)
+        for synset, rank in self._wordnet.senses(word):
+            for above, steps in self._wordnet.ancestors(synset).items():
+                for column, weight in self._with_sense.get(above, ()) if steps <= _MAX_STEPS else ():
+                    is_a[column] = max(is_a[column], weight * float(_weight(rank)) / (1 + steps))
+        return found + np.float32(_IS_A) * is_a
 
     def _similarities_of_synset(self, synset: str) -> tuple[Integers, Singles]:
         information = self._wordnet.information

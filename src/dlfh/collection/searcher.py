@@ -407,7 +407,10 @@ class Searcher:
         return changed
 
     def _excluded(self, query: Query, text: Query, space: SearchSpace) -> Mask | None:
-        """Return a mask of the query's own item and of items with an excluded label or word; None without any."""
+        """Return a mask of the query's own item and of items with all labels and words of an excluded term.
+
+        Return None without any.
+        """
         terms = text.understanding.excluded if text.understanding is not None else ()
         is_item = query.kind == "id" and query.value in space.items
         if not terms and not is_item:
@@ -416,15 +419,20 @@ class Searcher:
         if is_item:
             excluded[space.items.positions([query.value])] = True
         for term in terms:
+            has_all, words = np.ones(len(space.items), bool), tokens(term)
             names = [] if model is None else [*self.encoder.label_names(self.modality_of(text))[0].find(term)]
-            if model is not None and sum(len(words) for words, _ in names) == len(tokens(term)):
+            for named, numbers in names:
+                assert model is not None
                 asked = np.zeros((1, model.n_labels), np.float32)
-                asked[0, [number for _, numbers in names for number in numbers]] = 1
+                asked[0, numbers] = 1
                 (distances,) = space.items.distances(LABELS, model.tables(asked, "any"))
                 probabilities = probability_of(-distances, "any", exclusive=model.exclusive)
-                excluded |= np.isfinite(distances) & (probabilities >= _EXCLUDED)
-            elif self.words.modalities:
-                excluded[space.matches(term, range(len(self.words.modalities))).positions] = True
+                has_all &= np.isfinite(distances) & (probabilities >= _EXCLUDED)
+                words = [word for word in words if word not in named]
+            for word in words if self.words.modalities else ():
+                matching = space.matches(word, range(len(self.words.modalities)))
+                has_all &= np.isin(np.arange(len(has_all)), matching.positions)
+            excluded |= has_all & bool(names or (words and self.words.modalities))
         return excluded
 
     def _notes(self, query: Query, found: Sequence[ResultItem]) -> Iterator[str]:

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from dlfh._arrays import Singles
 from dlfh._limits import check_regular_file
 from dlfh._persistence.files import read_regular
+from dlfh.collection.negation import split_negated
 from dlfh.collection.words import tokens
 from dlfh.errors import InputError
 from dlfh.features.text import ENGLISH_STOP_WORDS
@@ -28,17 +29,8 @@ SYNONYMS_FILE, SIMILAR_FILE, _MAX_BYTES = "synonyms.txt", "similar.txt", 1 << 22
 _RIGHT_CORRECTION, _RIGHT_MEANING = 0.99, 0.85
 #: Minimum lengths of words for correcting one typing error, and two, as in Typesense.
 _ONE_ERROR, _TWO_ERRORS = 4, 8
-#: Negations, which exclude the words after them: all of them also after "or", the second kind also after "and".
-_NOT = frozenset(
-    ("not", "no", "but not", "but no", "isn't", "aren't", "don't", "doesn't", "do not", "does not", "neither")
-)
-_NOT |= {f"{word} but" for word in ("anything", "everything", "all", "any")}
-_NOT_WITH_AND = frozenset(("without", "except", "except for", "excluding", "other than", "apart from", "minus"))
-_NEGATIONS = _NOT | _NOT_WITH_AND
-#: Words that may stand between a negation and the excluded words; and words that cancel the "not" before them.
-_FILLERS = frozenset(("a", "an", "the", "any", "some", "have", "has", "having", "with", "in", "of", "made"))
-_FILLERS |= {"contain", "contains", "containing", "showing", "wearing", "holding", "carrying", "pointing", "facing"}
-_NO_NEGATION = frozenset(("only", "just", "too", "very", "so", "quite"))
+#: Parts of words that no dictionary has: "untipped" is a word.
+_AFFIXES = frozenset(("un", "mis", "pre", "er", "ly", "ing", "ed", "ful", "ish", "able", "ist", "ize", "ise", "ment"))
 #: Words that are neither corrected nor reported as unknown.
 _NEUTRAL = ENGLISH_STOP_WORDS | {"and", "or", "with"}
 #: A word means the same as a label if at least this share of the texts with the word have the label and vice versa;
@@ -106,7 +98,7 @@ class QueryReader:
     similar: Mapping[str, str] = field(default_factory=dict)  # replacements of words that are rare in the collection
 
     def read(self, text: str) -> Understanding:
-        kept, excluded = self._split(_spell_emoji(text).split())
+        kept, excluded = split_negated(_spell_emoji(text), self.is_known, self.name_length)
         rewritten, synonyms = self._replace_synonyms(kept)
         asked = [word for word in tokens(rewritten) if word not in _NEUTRAL]
         similar = {word: found for word in dict.fromkeys(asked) if (found := self._similar(word))}
@@ -124,44 +116,6 @@ class QueryReader:
             rewritten = re.sub(rf"(?i)(?<!\w){re.escape(typed)}(?!\w)", word, rewritten)
         left = tuple(word for word in unknown if word not in corrected)
         return Understanding(rewritten, corrected, alternatives, synonyms, similar, tuple(excluded), left)
-
-    def _split(self, words: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return the words to search for, and the excluded terms."""
-        plain = [word.lower().replace("’", "'").strip(".,;:!?\"'()") for word in words]
-        kept, excluded, place = list[str](), list[str](), 0
-        while place < len(words):
-            negation = self._negation(plain, place)
-            if re.match(r"-[^\W\d_]", words[place]):
-                excluded.append(plain[place].lstrip("-"))
-                place += 1
-            elif negation:
-                place += negation
-                with_and = " ".join(plain[place - negation : place]) in _NOT_WITH_AND
-                links = {"or", "nor"} | ({"and"} if with_and else set())
-                while place < len(words):
-                    while place < len(words) - 1 and plain[place] in _FILLERS:
-                        place += 1
-                    length = max(1, self.name_length(plain[place:]))
-                    excluded.append(" ".join(plain[place : place + length]))
-                    place += length
-                    goes_on = words[place - 1].endswith(",") and with_and
-                    if place < len(words) and plain[place] in links:
-                        place, goes_on = place + 1, True
-                    if not goes_on:
-                        break
-            else:
-                kept.append(words[place])
-                place += 1
-        return kept, [term for term in excluded if term]
-
-    def _negation(self, plain: Sequence[str], place: int) -> int:
-        """Return the length in words of a negation that begins here; 0 if none does, or if texts contain it."""
-        for length in (2, 1):
-            after = plain[place + length : place + length + 1]
-            if after and " ".join(plain[place : place + length]) in _NEGATIONS:
-                is_phrase = self.is_known(" ".join([*plain[place : place + length], *after]))
-                return 0 if is_phrase or after[0] in _NO_NEGATION else length
-        return 0
 
     def _replace_synonyms(self, words: Sequence[str]) -> tuple[str, dict[str, str]]:
         found: dict[str, str] = {}
@@ -211,7 +165,11 @@ class QueryReader:
         for n in range(1, n_errors + 1):
             some = (self._candidates.get(length, ()) for length in range(len(word) - n, len(word) + n + 1))
             found = (process.extract(word, each, scorer=OSA.distance, score_cutoff=n, limit=None) for each in some)
-            near = near or [each for part in found for each, *_ in part]
+            near = [each for part in found for each, *_ in part]
+            if n > 1:  # a right first letter, and no valid word that the dictionary lacks
+                near = [] if _is_compound(word) else [each for each in near if each[0] == word[0]]
+            if near:
+                break
         nearest = sorted({singular(each): each for each in near}.values())
         # The first letter is rarely wrong, and swapped letters are more frequent than replaced ones.
         for is_likely in (lambda other: other[0] == word[0], lambda other: sorted(other) == sorted(word)):
@@ -259,6 +217,12 @@ def _spell_emoji(text: str) -> str:
         for letter in text
         if letter != "\N{VARIATION SELECTOR-16}"
     )
+
+
+def _is_compound(word: str) -> bool:
+    """Return whether a word consists of two words, or of a word and an affix."""
+    splits = ((word[:end], word[end:]) for end in range(2, len(word) - 1))
+    return any(all(part in _AFFIXES or part in dictionary() for part in parts) for parts in splits)
 
 
 @functools.cache
