@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 from urllib.parse import quote, unquote_to_bytes
 
 from fastapi import FastAPI, Query, Request, Response
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, RedirectResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, ValidationError
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 
+from dlfh._imports import require
 from dlfh.collection.query import Query as SearchQuery
 from dlfh.service import answering, schemas
 from dlfh.service.answering import RequestError, SearchRequest, shutting_down
@@ -28,7 +29,7 @@ from dlfh.service.thumbnails import Picture, check_image
 from dlfh.service.writing import Changes
 
 if TYPE_CHECKING:
-    from dlfh.service.app import Service
+    from dlfh.service.app import Resources, Service
 
 _JSON = "application/json"
 Model = TypeVar("Model", bound=BaseModel)
@@ -64,8 +65,8 @@ def validation_error(errors: Sequence[Any]) -> RequestError:
 def _responses(model: type[BaseModel] | None, *statuses: int) -> dict[str, Any]:
     meanings = {
         400: "The request cannot be read.",
-        401: "The token is missing or wrong.",
-        403: "The service is read-only.",
+        401: "The key is missing or wrong.",
+        403: "The service is read-only, or the role of the key does not permit this.",
         404: "Unknown item.",
         408: "The request took too long to arrive.",
         409: "Another process is changing the collection.",
@@ -99,7 +100,7 @@ def add_endpoints(app: FastAPI, service: Service) -> None:
             query = SearchQuery("image", content, options.modality, also=text)
             return service.answer([SearchRequest([query], options.options(limits))])
 
-        return as_json(await service.pictures.ask(answer, None))
+        return as_json(await service.resources.pictures.ask(answer, None))
 
     @app.post("/v1/suggest", **_responses(schemas.SuggestResponse, 400, 422), openapi_extra=_takes(schemas.Suggest))
     async def suggest(request: Request) -> Response:
@@ -109,20 +110,20 @@ def add_endpoints(app: FastAPI, service: Service) -> None:
         def answer(state: State) -> dict[str, Any]:
             return answering.suggest_labels(state, parse(schemas.Suggest, body, limits), limits)
 
-        return await service.respond(service.slow, answer)
+        return await service.respond(service.resources.slow, answer)
 
     @app.post("/v1/queries/image", **_responses(schemas.QueryImage, 400, 422), openapi_extra={"requestBody": _FORM})
     async def keep_query_image(request: Request) -> Response:
         """Keep an image for searches, uploaded as multipart/form-data, so that others can see and repeat the search."""
         content, _ = await _read_form(request, limits)
-        keep = service.query_images.keep
-        key = await service.pictures.ask(lambda _: [keep(content, limits.pixels)], None)
+        keep = service.resources.query_images.keep
+        key = await service.resources.pictures.ask(lambda _: [keep(content, limits.pixels)], None)
         return as_json({"key": key, "days": DAYS})
 
     @app.get("/v1/queries/{key}", responses=_THUMBNAIL | _responses(None, 404, 422)["responses"])
     async def get_query_image(key: schemas.Key, request: Request) -> Response:
         """Return an image that was uploaded to `/v1/queries/image`."""
-        content = await service.pictures.ask(lambda _: [service.query_images.get(key)], None)
+        content = await service.resources.pictures.ask(lambda _: [service.resources.query_images.get(key)], None)
         return _tagged(request, content, f'"{key}"', "image/webp", {"cache-control": "private, max-age=86400"})
 
     @app.get("/v1/label/next", **_responses(schemas.NextItems, 422))
@@ -130,7 +131,7 @@ def add_endpoints(app: FastAPI, service: Service) -> None:
         n: Annotated[int, Query(ge=1, le=Limits().batch, description="Number of items.")] = 20,
     ) -> Response:
         """Return items without labels whose labels would teach most, and labels that they may have."""
-        return await service.respond(service.slow, answering.items_to_label, n)
+        return await service.respond(service.resources.slow, answering.items_to_label, n)
 
     @app.get("/v1/complete", **_responses(schemas.Completions, 422))
     async def complete(
@@ -138,7 +139,7 @@ def add_endpoints(app: FastAPI, service: Service) -> None:
         n: Annotated[int, Query(ge=1, le=100, description="Number of completions.")] = 10,
     ) -> Response:
         """Return labels, then titles of items, in which a word starts with the text; case and accents do not matter."""
-        return await service.respond(service.simple, answering.complete, q, n)
+        return await service.respond(service.resources.simple, answering.complete, q, n)
 
     @app.get("/v1/items/{id:item}/thumbnail", responses=_THUMBNAIL | _responses(None, 404, 422)["responses"])
     async def get_thumbnail(
@@ -147,14 +148,16 @@ def add_endpoints(app: FastAPI, service: Service) -> None:
         size: Annotated[Literal["256", "1024"], Query(description="Longest side, in pixels.")] = "256",
     ) -> Response:
         """Return the thumbnail of an item. Ids are percent-encoded, including slashes."""
-        return await get_picture(request, b"/thumbnail", lambda state, id: service.thumbnails.of(state, id, int(size)))
+        return await get_picture(
+            request, b"/thumbnail", lambda state, id: service.resources.thumbnails.of(state, id, int(size))
+        )
 
     @app.get("/v1/items/{id:item}/image", responses=_IMAGE_FILE | _responses(None, 403, 404)["responses"])
     async def get_image(id: str, request: Request) -> Response:
         """Return the original image of an item, if the service has `--originals`."""
         if not service.settings.originals:
             raise RequestError(403, "this service does not offer original images: start it with --originals")
-        return await get_picture(request, b"/image", service.thumbnails.original)
+        return await get_picture(request, b"/image", service.resources.thumbnails.original)
 
     async def get_picture(request: Request, suffix: bytes, work: Callable[[State, str], Picture]) -> Response:
         raw = _raw_id(request)
@@ -162,7 +165,7 @@ def add_endpoints(app: FastAPI, service: Service) -> None:
         if name in (raw, b""):  # an item whose id ends in /thumbnail, percent-encoded
             return await describe_item(request, raw)
         id = _decode(name)
-        picture = await service.pictures.ask(lambda _: [work(service.states.current, id)], None)
+        picture = await service.resources.pictures.ask(lambda _: [work(service.states.current, id)], None)
         headers = {"cache-control": "private, no-cache"}
         if picture.name is not None:
             headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(picture.name, safe='')}"
@@ -175,22 +178,26 @@ def add_endpoints(app: FastAPI, service: Service) -> None:
 
     async def describe_item(request: Request, raw: bytes) -> Response:
         work, id = answering.describe_item, _decode(raw)
-        found = await service.simple.ask(lambda _: [work(service.states.current, id)], None)
+        found = await service.resources.simple.ask(lambda _: [work(service.states.current, id)], None)
         item = answering.dump({name: value for name, value in found.items() if name != "state"})
         # Weak, because the state is not compared: it changes whenever any item does.
         tag = f'W/"{hashlib.sha256(item).hexdigest()[:32]}"'
         return _tagged(request, answering.dump(found), tag, _JSON, {"cache-control": "private, no-cache"})
 
     @app.get("/v1/collection", **_responses(schemas.CollectionInfo))
-    async def get_collection() -> Response:
-        """Return the contents, model, quality and filters of the collection."""
-        describe = answering.describe_collection
-        return await service.respond(service.simple, State.once, "about", describe, service.settings)
+    async def get_collection(request: Request) -> Response:
+        """Return the contents, model, quality and filters of the collection, and what the client may do."""
+
+        def describe(state: State) -> dict[str, Any]:
+            about = state.once("about", answering.describe_collection, service.settings)
+            return about | {"role": request.scope.get("dlfh.role", "read"), "multiple": service.is_one_of_several}
+
+        return await service.respond(service.resources.simple, describe)
 
     @app.get("/v1/map", **_responses(schemas.Map))
     async def get_map() -> Response:
         """Return the items in two dimensions, similar ones near each other."""
-        return await service.respond(service.map_drawer, State.once, "map", draw_map, limits.map_points)
+        return await service.respond(service.resources.map_drawer, State.once, "map", draw_map, limits.map_points)
 
     @app.get("/v1/items", **_responses(schemas.ItemList, 422))
     async def get_items(
@@ -198,7 +205,11 @@ def add_endpoints(app: FastAPI, service: Service) -> None:
         n: Annotated[int, Query(ge=1, le=Limits().batch, description="Number of items.")] = 100,
     ) -> Response:
         """Return items in insertion order."""
-        return await service.respond(service.simple, answering.list_items, start, min(n, limits.batch))
+        return await service.respond(service.resources.simple, answering.list_items, start, min(n, limits.batch))
+
+
+def add_health(app: FastAPI, resources: Resources) -> None:
+    """Add liveness, readiness and metrics."""
 
     @app.get("/healthz", response_model=schemas.Health)
     async def check_health() -> Response:
@@ -206,13 +217,30 @@ def add_endpoints(app: FastAPI, service: Service) -> None:
 
     @app.get("/readyz", **_responses(schemas.Health))
     async def check_readiness() -> Response:
-        if service.metrics.draining:
+        if resources.metrics.draining:
             raise shutting_down()
         return as_json({"status": "ready"})
 
     @app.get("/metrics", response_class=Response, responses=_METRICS)
     async def get_metrics() -> Response:
-        return Response(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+        return Response(resources.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+def add_list(app: FastAPI, services: Mapping[str, Service]) -> None:
+    """Add the list of several collections."""
+
+    @app.get("/v1/collections")
+    async def get_collections() -> Response:
+        """Return the names, addresses and sizes of the collections."""
+        counts = {name: len(service.states.current.index) for name, service in services.items()}
+        listed = [{"name": name, "address": f"c/{quote(name, safe='')}/", "items": n} for name, n in counts.items()]
+        return as_json({"collections": listed})
+
+    @app.get("/c/{name}", include_in_schema=False)
+    async def add_slash(name: str) -> Response:
+        if name not in services:
+            raise HTTPException(404)
+        return RedirectResponse(f"{quote(name, safe='')}/", 308)
 
 
 def add_changes(app: FastAPI, service: Service) -> None:
@@ -250,7 +278,7 @@ def add_changes(app: FastAPI, service: Service) -> None:
     async def relearn() -> Response:
         """Learn again from all labels, and encode all items again. May take minutes; searches continue meanwhile."""
         service.check_writable()
-        learned = await service.learner.ask(lambda _: [service.changes.relearn()], None)
+        learned = await service.resources.learner.ask(lambda _: [service.changes.relearn()], None)
         service.log.event("relearned", **{name: learned[name] for name in ("items", "labelled", "labels", "seconds")})
         return as_json(learned)
 
@@ -360,9 +388,24 @@ def _decode(raw: bytes) -> str:
         raise RequestError(404, "unknown item: the id is not valid UTF-8") from None
 
 
-def add_file(app: FastAPI, address: str, file: Path) -> None:
-    """Serve a file."""
+def add_page(app: FastAPI, folder: Path, index: str) -> None:
+    """Serve the files of the page; ``index`` at the address itself."""
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name = file.relative_to(folder).as_posix()
+        if name == index or not name.endswith(".html"):
+            _add_file(app, "/" if name == index else f"/{name}", file)
 
+
+def add_docs(app: FastAPI, folder: Path) -> None:
+    """Serve a page about the endpoints at ``/docs``, with the files of Swagger UI from an installed package."""
+    package = require("fastapi_swagger", "the page about the endpoints", "serve")
+    resources = Path(package.__file__).parent / "resources"
+    _add_file(app, "/docs", folder / "docs.html")
+    for name in ("swagger-ui-bundle.js", "swagger-ui.css"):
+        _add_file(app, f"/{name}", resources / name)
+
+
+def _add_file(app: FastAPI, address: str, file: Path) -> None:
     @app.get(address, include_in_schema=False)
     async def page() -> Response:
         return FileResponse(file, headers={"cache-control": "no-cache"})

@@ -471,7 +471,10 @@ class CollectionInfo(BaseModel):
     calibration: list[CalibrationReport] = Field(
         description="Held-out calibration of the probabilities; empty if it was not measured."
     )
-    writable: bool
+    writable: bool = Field(description="Whether the service allows changes.")
+    originals: bool = Field(description="Whether original images can be downloaded.")
+    role: Literal["read", "write", "admin"] = Field(description="What the client may do, by its key.")
+    multiple: bool = Field(description="Whether the service has several collections; `../../` lists them.")
     limits: dict[str, float]
 
 

@@ -142,6 +142,7 @@ class Changes:
         ``work`` may return the ids of items that it skipped.
         """
         states, key = self._states, None
+        states.refresh()
         with _writing(states.current) as collection:
             before, state = _versions(collection, ids), collection.index.state
             if are_known and None in before.values():
