@@ -113,7 +113,7 @@ def _collection_app(service: Service, lifespan: Any) -> FastAPI:
     description = app.openapi()
     description["components"]["schemas"] |= definitions["$defs"]
     description["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    description["security"] = [{"key": []}, {}]
+    description |= {"security": [{"key": []}, {}], "servers": [{"url": "."}]}  # relative to the description
     return app
 
 

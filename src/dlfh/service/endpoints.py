@@ -19,7 +19,8 @@ from starlette.formparsers import MultiPartException
 
 from dlfh._imports import require
 from dlfh.collection.query import Query as SearchQuery
-from dlfh.service import answering, schemas
+from dlfh.collection.teaching import edit_items
+from dlfh.service import answering, responses, schemas
 from dlfh.service.answering import RequestError, SearchRequest, shutting_down
 from dlfh.service.map import draw_map
 from dlfh.service.queries import DAYS
@@ -76,7 +77,7 @@ def _responses(model: type[BaseModel] | None, *statuses: int) -> dict[str, Any]:
         503: "The service is busy: retry after the delay in Retry-After.",
     }
     errors = (401, 408, 413, 421, 503, *statuses)
-    documented = {status: {"model": schemas.ErrorMessage, "description": meanings[status]} for status in errors}
+    documented = {status: {"model": responses.ErrorMessage, "description": meanings[status]} for status in errors}
     return {"response_model": model, "responses": documented}
 
 
@@ -84,12 +85,14 @@ def add_endpoints(app: FastAPI, service: Service) -> None:
     """Add the endpoints that read."""
     limits = service.settings.limits
 
-    @app.post("/v1/search", **_responses(schemas.SearchResponse, 400, 404, 422), openapi_extra=_takes(schemas.Search))
+    @app.post("/v1/search", **_responses(responses.SearchResponse, 400, 404, 422), openapi_extra=_takes(schemas.Search))
     async def search(request: Request) -> Response:
         """Search by text, item, vector or code, or by a batch of these."""
         return await service.search(await _read_body(request))
 
-    @app.post("/v1/search/image", **_responses(schemas.SearchResponse, 400, 422), openapi_extra={"requestBody": _FORM})
+    @app.post(
+        "/v1/search/image", **_responses(responses.SearchResponse, 400, 422), openapi_extra={"requestBody": _FORM}
+    )
     async def search_by_image(request: Request) -> Response:
         """Search by an image, uploaded as multipart/form-data."""
         content, options = await _read_form(request, limits)
@@ -102,7 +105,7 @@ def add_endpoints(app: FastAPI, service: Service) -> None:
 
         return as_json(await service.resources.pictures.ask(answer, None))
 
-    @app.post("/v1/suggest", **_responses(schemas.SuggestResponse, 400, 422), openapi_extra=_takes(schemas.Suggest))
+    @app.post("/v1/suggest", **_responses(responses.SuggestResponse, 400, 422), openapi_extra=_takes(schemas.Suggest))
     async def suggest(request: Request) -> Response:
         """Suggest labels for items that have none, or that seem to lack some."""
         body = await _read_body(request)
@@ -112,7 +115,7 @@ def add_endpoints(app: FastAPI, service: Service) -> None:
 
         return await service.respond(service.resources.slow, answer)
 
-    @app.post("/v1/queries/image", **_responses(schemas.QueryImage, 400, 422), openapi_extra={"requestBody": _FORM})
+    @app.post("/v1/queries/image", **_responses(responses.QueryImage, 400, 422), openapi_extra={"requestBody": _FORM})
     async def keep_query_image(request: Request) -> Response:
         """Keep an image for searches, uploaded as multipart/form-data, so that others can see and repeat the search."""
         content, _ = await _read_form(request, limits)
@@ -126,14 +129,14 @@ def add_endpoints(app: FastAPI, service: Service) -> None:
         content = await service.resources.pictures.ask(lambda _: [service.resources.query_images.get(key)], None)
         return _tagged(request, content, f'"{key}"', "image/webp", {"cache-control": "private, max-age=86400"})
 
-    @app.get("/v1/label/next", **_responses(schemas.NextItems, 422))
+    @app.get("/v1/label/next", **_responses(responses.NextItems, 422))
     async def get_items_to_label(
         n: Annotated[int, Query(ge=1, le=Limits().batch, description="Number of items.")] = 20,
     ) -> Response:
         """Return items without labels whose labels would teach most, and labels that they may have."""
         return await service.respond(service.resources.slow, answering.items_to_label, n)
 
-    @app.get("/v1/complete", **_responses(schemas.Completions, 422))
+    @app.get("/v1/complete", **_responses(responses.Completions, 422))
     async def complete(
         q: Annotated[str, Query(min_length=1, max_length=200, description="Text to complete.")],
         n: Annotated[int, Query(ge=1, le=100, description="Number of completions.")] = 10,
@@ -171,7 +174,7 @@ def add_endpoints(app: FastAPI, service: Service) -> None:
             headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(picture.name, safe='')}"
         return _tagged(request, picture.content, f'"{picture.tag}"', picture.kind, headers)
 
-    @app.get("/v1/items/{id:item}", **_responses(schemas.Item, 404))
+    @app.get("/v1/items/{id:item}", **_responses(responses.Item, 404))
     async def get_item(id: str, request: Request) -> Response:
         """Return the labels, metadata and codes of an item. Ids are percent-encoded, including slashes."""
         return await describe_item(request, _raw_id(request))
@@ -184,7 +187,7 @@ def add_endpoints(app: FastAPI, service: Service) -> None:
         tag = f'W/"{hashlib.sha256(item).hexdigest()[:32]}"'
         return _tagged(request, answering.dump(found), tag, _JSON, {"cache-control": "private, no-cache"})
 
-    @app.get("/v1/collection", **_responses(schemas.CollectionInfo))
+    @app.get("/v1/collection", **_responses(responses.CollectionInfo))
     async def get_collection(request: Request) -> Response:
         """Return the contents, model, quality and filters of the collection, and what the client may do."""
 
@@ -194,12 +197,12 @@ def add_endpoints(app: FastAPI, service: Service) -> None:
 
         return await service.respond(service.resources.simple, describe)
 
-    @app.get("/v1/map", **_responses(schemas.Map))
+    @app.get("/v1/map", **_responses(responses.Map))
     async def get_map() -> Response:
         """Return the items in two dimensions, similar ones near each other."""
         return await service.respond(service.resources.map_drawer, State.once, "map", draw_map, limits.map_points)
 
-    @app.get("/v1/items", **_responses(schemas.ItemList, 422))
+    @app.get("/v1/items", **_responses(responses.ItemList, 422))
     async def get_items(
         start: Annotated[int, Query(ge=0, le=1 << 40, description="Position of the first item, from 0.")] = 0,
         n: Annotated[int, Query(ge=1, le=Limits().batch, description="Number of items.")] = 100,
@@ -211,11 +214,11 @@ def add_endpoints(app: FastAPI, service: Service) -> None:
 def add_health(app: FastAPI, resources: Resources) -> None:
     """Add liveness, readiness and metrics."""
 
-    @app.get("/healthz", response_model=schemas.Health)
+    @app.get("/healthz", response_model=responses.Health)
     async def check_health() -> Response:
         return as_json({"status": "ok"})
 
-    @app.get("/readyz", **_responses(schemas.Health))
+    @app.get("/readyz", **_responses(responses.Health))
     async def check_readiness() -> Response:
         if resources.metrics.draining:
             raise shutting_down()
@@ -246,7 +249,7 @@ def add_list(app: FastAPI, services: Mapping[str, Service]) -> None:
 def add_changes(app: FastAPI, service: Service) -> None:
     """Add the endpoints that change items, which need `--writable` and a key that may write."""
     limits = service.settings.limits
-    responses = _responses(schemas.ChangeResponse, 400, 403, 404, 409, 422)
+    documented = _responses(responses.ChangeResponse, 400, 403, 404, 409, 422)
 
     async def change(
         request: Request, model: type[Model], work: Callable[[Changes, Model], dict[str, Any]]
@@ -254,27 +257,30 @@ def add_changes(app: FastAPI, service: Service) -> None:
         body = await _read_body(request)
         return await service.change(request, lambda changes: work(changes, parse(model, body, limits)))
 
-    @app.post("/v1/items", **responses, openapi_extra=_takes(schemas.NewItems))
+    @app.post("/v1/items", **documented, openapi_extra=_takes(schemas.NewItems))
     async def add_several(request: Request) -> Response:
         """Add items or replace those with the same ids: all or, on an error, none."""
         return await change(request, schemas.NewItems, lambda changes, new: changes.put(new.items, new.update))
 
-    @app.post("/v1/remove", **responses, openapi_extra=_takes(schemas.ItemIds))
+    @app.post("/v1/remove", **documented, openapi_extra=_takes(schemas.ItemIds))
     async def remove_several(request: Request) -> Response:
         """Remove items: all or, if an id is unknown, none."""
         return await change(request, schemas.ItemIds, lambda changes, items: changes.remove(items.ids))
 
-    @app.post("/v1/label", **responses, openapi_extra=_takes(schemas.LabelChange))
+    def label_items(changes: Changes, new: schemas.LabelChange) -> dict[str, Any]:
+        return changes.edit(new.ids, lambda collection: collection.label(new.ids, add=new.add, remove=new.remove))
+
+    @app.post("/v1/label", **documented, openapi_extra=_takes(schemas.LabelChange))
     async def label(request: Request) -> Response:
         """Add labels to items and remove labels from them: all items or, if an id is unknown, none."""
-        return await change(request, schemas.LabelChange, lambda changes, new: changes.edit(new.ids, new.apply))
+        return await change(request, schemas.LabelChange, label_items)
 
-    @app.post("/v1/undo", **responses, openapi_extra=_takes(schemas.Undo))
+    @app.post("/v1/undo", **documented, openapi_extra=_takes(schemas.Undo))
     async def undo(request: Request) -> Response:
         """Undo one of the last changes, unless its items have been changed since."""
         return await change(request, schemas.Undo, lambda changes, asked: changes.undo(asked.undo))
 
-    @app.post("/v1/relearn", **_responses(schemas.Relearned, 403, 409, 422))
+    @app.post("/v1/relearn", **_responses(responses.Relearned, 403, 409, 422))
     async def relearn() -> Response:
         """Learn again from all labels, and encode all items again. May take minutes; searches continue meanwhile."""
         service.check_writable()
@@ -282,7 +288,7 @@ def add_changes(app: FastAPI, service: Service) -> None:
         service.log.event("relearned", **{name: learned[name] for name in ("items", "labelled", "labels", "seconds")})
         return as_json(learned)
 
-    @app.put("/v1/items/{id:item}", **responses, openapi_extra=_takes(schemas.NewItem))
+    @app.put("/v1/items/{id:item}", **documented, openapi_extra=_takes(schemas.NewItem))
     async def put_item(id: str, request: Request) -> Response:
         """Add an item, or replace the one with its id. Idempotent."""
         name = _decode(_raw_id(request))
@@ -292,13 +298,17 @@ def add_changes(app: FastAPI, service: Service) -> None:
 
         return await change(request, schemas.NewItem, put)
 
-    @app.patch("/v1/items/{id:item}", **responses, openapi_extra=_takes(schemas.ItemChange))
+    @app.patch("/v1/items/{id:item}", **documented, openapi_extra=_takes(schemas.ItemChange))
     async def patch_item(id: str, request: Request) -> Response:
         """Change the labels and columns of an item; its texts and its image stay."""
         name = _decode(_raw_id(request))
-        return await change(request, schemas.ItemChange, lambda changes, new: changes.edit([name], new.apply))
 
-    @app.delete("/v1/items/{id:item}", **responses)
+        def edit(changes: Changes, new: schemas.ItemChange) -> dict[str, Any]:
+            return changes.edit([name], lambda collection: edit_items(collection, [name], new.apply))
+
+        return await change(request, schemas.ItemChange, edit)
+
+    @app.delete("/v1/items/{id:item}", **documented)
     async def remove_item(id: str, request: Request) -> Response:
         """Remove an item."""
         name = _decode(_raw_id(request))
