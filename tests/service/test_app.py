@@ -273,7 +273,7 @@ def test_health_and_metrics_are_served(service: Running) -> None:
         ("GET", "/v1/items/..%2f..%2f..%2fetc%2fpasswd/thumbnail", None, 404, "unknown item"),
         ("GET", "/../../etc/passwd", None, 404, "unknown address"),
         ("GET", "/nothing", None, 404, "unknown address"),
-        ("GET", "/docs", None, 404, "unknown address"),
+        ("GET", "/redoc", None, 404, "unknown address"),
         ("PATCH", "/v1/search", None, 405, "does not support the method"),
         ("POST", "/v1/search", {}, 422, "exactly one of"),
         ("POST", "/v1/search", {"text": "a", "code": "bb"}, 422, "exactly one of"),
