@@ -298,25 +298,25 @@ def collect_possible(
                     n_maybe += 1 if of_first[t] <= limits[kind[t], level[t]] else 0
                 n_summed = n_terms if n_maybe > _FEW else 1
         for m in range(n_maybe):
-            t = np.uint64(maybe[m])
-            loss = losses[0, kind[t], of_first[t]]
+            at = np.uint64(maybe[m])
+            loss = losses[0, kind[at], of_first[at]]
             for c in range(1, n_summed):
-                loss += losses[c, kind[t], sums[c, t]]
-            maybe[n_left], total[n_left] = t, loss
-            is_left = loss <= allowed[kind[t], level[t]] and (eligible.size == 0 or eligible[first + np.int64(t)])
+                loss += losses[c, kind[at], sums[c, at]]
+            maybe[n_left], total[n_left] = at, loss
+            is_left = loss <= allowed[kind[at], level[at]] and (eligible.size == 0 or eligible[first + np.int64(at)])
             n_left += 1 if is_left else 0
         for c in range(n_terms):  # the bytes are still in the cache
             of_tile, table, shift = blocks[c][first // 32 : (first + _SMALL_TILE) // 32], tables[c], shifts[c]
             n_maybe, n_left = n_left, 0
             for m in range(n_maybe):
-                t = np.uint64(maybe[m])
-                block, place, distance = of_tile[t >> np.uint64(5)], t & np.uint64(31), np.int64(0)
+                at = np.uint64(maybe[m])
+                block, place, distance = of_tile[at >> np.uint64(5)], at & np.uint64(31), np.int64(0)
                 for b in range(n_bytes):
                     distance += table[b, block[b, place]]
-                loss = total[m] + fine_losses[c, kind[t], min(distance >> shift, last_loss)]
-                loss -= losses[c, kind[t], sums[c, t]] if c < n_summed else 0.0
-                maybe[n_left], total[n_left] = t, loss
-                n_left += 1 if loss <= allowed[kind[t], level[t]] else 0
+                loss = total[m] + fine_losses[c, kind[at], min(distance >> shift, last_loss)]
+                loss -= losses[c, kind[at], sums[c, at]] if c < n_summed else 0.0
+                maybe[n_left], total[n_left] = at, loss
+                n_left += 1 if loss <= allowed[kind[at], level[at]] else 0
         for m in range(n_left):
             rows[n_kept] = first + maybe[m]
             n_kept += 1
