@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import sqlite3
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 from dlfh.errors import StorageError
 from dlfh.index import Index, files
-from dlfh.index.words import RUN, WordIndex, Words, split
+from dlfh.index.words import WordIndex, Words, runs_of, split
 
 Row = tuple[str | None, ...]
 
@@ -47,7 +48,7 @@ def coverage_by_fts5(texts: Sequence[Row], query: str, columns: Sequence[int]) -
     searched = "{" + " ".join(f"c{column}" for column in columns) + "}"
     with closing(fts5(texts)) as database:
         weights = {}
-        for run in {run.lower(): run for run in RUN.findall(query)}.values():
+        for run in {run.lower(): run for run in runs_of(query)}.values():
             match = f'{searched} : ("{run}")'
             ((n,),) = database.execute("SELECT count(*) FROM words WHERE words MATCH ?", (match,))
             weights[run] = math.log((len(texts) - n + 0.5) / (n + 0.5))
@@ -67,7 +68,7 @@ def test_texts_have_the_words_that_fts5_finds(texts: list[Row]) -> None:
     found = []
     for row, texts_of_item in enumerate(texts):
         for column, text in enumerate(texts_of_item):
-            words = [word for words in split(RUN.findall(text or "")) for word in words]
+            words = [word for words in split(runs_of(text or "")) for word in words]
             found += [(row, f"c{column}", place, word) for place, word in enumerate(words)]
     assert sorted(found) == expected
 
@@ -85,7 +86,7 @@ def test_scores_of_segments_are_those_of_fts5(
     parts, start = [], 0
     for stop in sorted({*(cut for cut in cuts if 0 < cut < len(texts)), len(texts)}):
         removed = np.isin(np.arange(start, stop), [*gone])
-        parts.append((Words.of(texts[start:stop], 2), removed if removed.any() else None))
+        parts.append((Words.of(itertools.chain(*texts[start:stop]), 2), removed if removed.any() else None))
         start = stop
     left = [row for number, row in enumerate(texts) if number not in gone]
     expected = coverage_by_fts5(left, query, columns)
@@ -95,7 +96,7 @@ def test_scores_of_segments_are_those_of_fts5(
     )
     assert merged is not None
     assert np.array_equal(WordIndex([(merged, None)], 2).coverage(query, columns), expected)
-    for array, again in zip(merged.arrays, Words.of(left, 2).arrays, strict=True):
+    for array, again in zip(merged.arrays, Words.of(itertools.chain(*left), 2).arrays, strict=True):
         assert array.dtype == again.dtype
         assert np.array_equal(array, again)
     assert merged.problem() is None

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+
 import numpy as np
 import scipy.optimize
 import scipy.sparse as sp
@@ -288,16 +291,31 @@ def gather_strings(offsets, blob, rows, new_offsets, new_blob):
         new_blob[new_offsets[i] : new_offsets[i + 1]] = blob[offsets[row] : offsets[row + 1]]
 
 
-def bound_sums(bounds, blocks, sums):
-    bytes_of_items = blocks.transpose(0, 2, 1).reshape(-1, len(bounds)) >> 3
-    total = bounds[np.arange(len(bounds)), bytes_of_items].sum(axis=1, dtype=np.int64)
-    sums[:] = np.minimum(total, 255)
+def number_words(offsets, blob, inside):
+    number_of, numbers, n_words, firsts, lasts = {}, [], [], [], []
+    for start, stop in itertools.pairwise(offsets.tolist()):
+        text = "".join("x" if inside[byte] else " " for byte in blob[start:stop])
+        places = [match.span() for match in re.finditer("x+", text)]
+        for first, last in places:
+            word = blob[start + first : start + last].tobytes()
+            if word not in number_of:
+                firsts.append(start + first)
+                lasts.append(start + last)
+            numbers.append(number_of.setdefault(word, len(number_of)))
+        n_words.append(len(places))
+    return tuple(np.array(each, np.int64) for each in (numbers, n_words, firsts, lasts))
 
 
-def collect_possible(sums, kinds, levels, eligible, limits, losses, allowed, rows):
-    columns = np.arange(len(sums))[:, None]
-    loss = np.add.accumulate(losses[columns, kinds, sums[:, : len(kinds)]], axis=0)[-1]
-    found = np.flatnonzero((loss <= allowed[kinds, levels]) & (eligible if len(eligible) else True))
+def collect_possible(
+    blocks, bounds, tables, shifts, kinds, levels, eligible, limits, losses, fine_losses, allowed, rows
+):
+    loss = np.zeros(len(kinds))
+    for c, of_term in enumerate(blocks):
+        codes = of_term.transpose(0, 2, 1).reshape(-1, of_term.shape[1])[: len(kinds)]
+        distances = tables[c][np.arange(codes.shape[1]), codes].sum(axis=1, dtype=np.int64)
+        loss += fine_losses[c][kinds, np.minimum(distances >> shifts[c], fine_losses.shape[2] - 1)]
+    possible = loss <= allowed[kinds, levels]
+    found = np.flatnonzero(possible & (eligible if len(eligible) else True))
     rows[: len(found)] = found
     return len(found)
 

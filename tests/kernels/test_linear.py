@@ -73,3 +73,14 @@ def test_hinge_losses_and_curvatures(seed: int, n: int, n_columns: int) -> None:
     assert_twins_agree("hinge_losses", values, signs, np.zeros_like(values), tolerance=1e-6)
     _kernels.hinge_losses(values, signs, residuals)
     assert_twins_agree("hinge_curvatures", residuals, changes, tolerance=1e-6)
+
+
+@given(seeds, st.integers(1, 9), st.integers(0, 30))
+def test_nearest_centroids(seed: int, n_groups: int, n_more: int) -> None:
+    rng = np.random.default_rng(seed)
+    group = np.sort(np.append(np.arange(n_groups), rng.integers(0, n_groups, n_more)))
+    # Multiples of 1/16, whose sums are exact in any order.
+    roots, centroids = (rng.integers(0, 17, (n, len(group))).astype(np.float32) / 16 for n in (7, 256))
+    starts = np.searchsorted(group, np.arange(n_groups + 1))
+    codes = np.zeros((7, n_groups), np.uint8)
+    assert_twins_agree("nearest_centroids", roots, starts, np.ascontiguousarray(centroids.T), codes)

@@ -42,3 +42,17 @@ def test_find_strings(seed: int, collide: bool) -> None:
     found = np.zeros(len(hashes[1]), np.int64)
     table = (hashes[0][order], order, *stored)
     assert_twins_agree("find_strings", *table, hashes[1], *wanted, found, 1, len(found))
+
+
+@given(seeds, st.integers(1, 200))
+def test_number_words(seed: int, n_bytes: int) -> None:
+    rng = np.random.default_rng(seed)
+    blob = rng.integers(97, 101, n_bytes).astype(np.uint8)
+    offsets = np.concatenate([[0], np.sort(rng.integers(0, n_bytes + 1, 5)), [n_bytes]])
+    assert_twins_agree("number_words", offsets, blob, np.arange(256) != 97)
+
+
+def test_number_words_of_more_words_than_its_first_table_holds() -> None:
+    blob = np.frombuffer(b" ".join(b"%d" % (number % 9000) for number in range(10_000)), np.uint8)
+    numbers, *_ = _kernels.number_words(np.array([0, len(blob)]), blob, np.arange(256) != 32)
+    np.testing.assert_array_equal(numbers, np.arange(10_000) % 9000)

@@ -66,13 +66,18 @@ class LabelSetCodes:
 
         Labels unknown to the model are ignored. A point without known labels has a code of zeros.
         """
-        keys = [self._numbers(row) for row in self._rows(labels)]
+        rows = self._rows(labels)
+        if self.sets.names is None:
+            keys = [*map(self._numbers, rows)]
+        else:  # most label sets occur several times
+            known = {row: self._numbers(row) for row in {*map(tuple, rows)}}
+            keys = [known[tuple(row)] for row in rows]
         new = [key for key in sorted(set(keys)) if key and key not in self._set_numbers]
         learned = self._learn(new, workers)
         number = self._numbered(new)
         is_known = np.array([bool(key) for key in keys], bool)
-        rows = np.array([number[key] if key else 0 for key in keys], np.int64)
-        codes = [np.concatenate(parts)[rows] for parts in zip(self.codes, learned, strict=True)]
+        numbers = np.array([number[key] if key else 0 for key in keys], np.int64)
+        codes = [np.concatenate(parts)[numbers] for parts in zip(self.codes, learned, strict=True)]
         for each in codes:
             each[~is_known] = 0
         return codes if len(codes) > 1 else codes * len(self.weights), is_known

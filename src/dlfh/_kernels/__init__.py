@@ -16,17 +16,18 @@ MODULES = {
     "curves": "fit_curves",
     "factors": "count_observed_pairs count_pairs update_observed_rows update_rows update_shared_rows",
     "labels": "invert_lists shared_labels",
-    "linear": "add_sparse_gram finish_products hinge_curvatures hinge_losses sparse_products sum_rows_by_group",
+    "linear": "add_sparse_gram finish_products hinge_curvatures hinge_losses nearest_centroids sparse_products "
+    "sum_rows_by_group",
     "ranking": "count_marks hamming_block rank_by_distance rank_by_score reorder sum_precisions",
-    "search": "add_scores bound_sums collect_possible gather_positive mark_levels nearest_by_table nearest_by_weight "
+    "search": "add_scores collect_possible gather_positive mark_levels nearest_by_table nearest_by_weight "
     "sum_tables weigh_candidates within_radius",
     "similarity": "pull_and_push update_anchored_rows update_latent_bits",
-    "strings": "find_strings gather_strings hash_strings",
+    "strings": "find_strings gather_strings hash_strings number_words",
 }
 #: Names of the kernels that run in NumPy on small inputs.
 SMALL_INPUTS = (
-    "find_strings finish_products hamming_block hash_strings nearest_by_table nearest_by_weight sparse_products "
-    "sum_tables weigh_candidates within_radius"
+    "find_strings finish_products hamming_block hash_strings nearest_by_table nearest_by_weight nearest_centroids "
+    "sparse_products sum_tables weigh_candidates within_radius"
 )
 
 __getattr__, __dir__ = import_on_demand(__name__, {**MODULES, "small_inputs": SMALL_INPUTS})

@@ -132,3 +132,43 @@ def hinge_curvatures(residuals, changes):
             change = np.float64(changes[i, k]) if residuals[i, k] != 0 else 0.0
             sums[k] += 2 * change * change
     return sums
+
+
+@njit
+def _argmin(bits):
+    """Return the first place of the least of 256 floats, given as 32-bit integers; none is -0."""
+    least = np.int64(np.iinfo(np.int64).max)
+    for j in range(bits.size):  # integers in the order of the floats, then of places: vector instructions
+        least = min(least, np.int64(bits[j] ^ ((bits[j] >> 31) & 0x7FFFFFFF)) << 8 | j)
+    return least & 255
+
+
+@Kernel
+def nearest_centroids(roots, starts, centroids, codes):
+    """Set ``codes[i, g]`` to the column of the centroid of group g that is nearest to point i, the first of several.
+
+    Group g has the columns ``starts[g]:starts[g + 1]`` of ``roots``, and these rows of ``centroids``.
+    """
+    n_centroids = centroids.shape[1]
+    doubled, squares = centroids * np.float32(-2), np.zeros((starts.size - 1, n_centroids), np.float32)
+    distances = np.empty(n_centroids, np.float32)
+    bits = distances.view(np.int32)
+    for group in range(starts.size - 1):
+        for label in range(starts[group], starts[group + 1]):
+            for j in range(n_centroids):
+                squares[group, j] += centroids[label, j] * centroids[label, j]
+    for i in range(roots.shape[0]):
+        for group in range(starts.size - 1):
+            first, last = starts[group], starts[group + 1] - 1
+            root, terms, square = roots[i, last], doubled[last], squares[group]
+            if first < last:
+                distances[:] = 0
+                for label in range(first, last):
+                    for j in range(n_centroids):
+                        distances[j] += roots[i, label] * doubled[label, j]
+                for j in range(n_centroids):
+                    distances[j] = distances[j] + root * terms[j] + square[j]
+            else:
+                for j in range(n_centroids):
+                    distances[j] = root * terms[j] + square[j]
+            codes[i, group] = _argmin(bits)

@@ -6,6 +6,7 @@ that answers one query never loads Numba.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable
 from functools import cached_property
@@ -70,6 +71,18 @@ def sparse_products(starts, columns, values, weights, offset, bit_terms, product
         finite &= bool(np.isfinite(sums).all())
     codes[start:stop] = np.packbits(products[start:stop] > 0, axis=1)
     return finite
+
+
+#: BLAS is faster if groups have many labels.
+@_for_small_inputs(
+    "linear", lambda _, starts, centroids, codes: 0 if len(centroids) > 8 * len(starts) else len(codes) * centroids.size
+)
+def nearest_centroids(roots, starts, centroids, codes):
+    for group, (start, stop) in enumerate(itertools.pairwise(starts.tolist())):
+        members = centroids[start:stop]
+        products = roots[:, start:stop] @ (-2 * members)
+        products += (members**2).sum(axis=0)
+        codes[:, group] = np.argmin(products, axis=1)
 
 
 def _sum_in_order(values):

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh import _kernels
 from dlfh._arrays import Array, Codes, Floats, Integers, Singles
 from dlfh._labels import LabelSets
 from dlfh.codes import n_bytes
@@ -138,11 +139,11 @@ class LabelQuantizer:
     def encode(self, probabilities: npt.NDArray[np.floating]) -> Codes:
         """Return the bytes of points, shape (n, n_bytes)."""
         codes = np.zeros((len(probabilities), n_bytes(self.n_bits)), np.uint8)
-        members = [np.flatnonzero(self.group == number) for number in range(self.n_groups)]
+        order, starts = self.order, np.searchsorted(np.sort(self.group), np.arange(self.n_groups + 1))
+        centroids = np.ascontiguousarray(self.centroids[:, order].T)
         for start in range(0, len(codes), _CHUNK_ROWS):
-            roots = np.sqrt(probabilities[start : start + _CHUNK_ROWS], dtype=np.float32)
-            for number, labels in enumerate(members):
-                codes[start : start + _CHUNK_ROWS, number] = _nearest(roots[:, labels], self.centroids[:, labels])
+            roots = np.sqrt(probabilities[start : start + _CHUNK_ROWS, order], dtype=np.float32)
+            _kernels.nearest_centroids(roots, starts, centroids, codes[start : start + _CHUNK_ROWS])
         codes[:, -1] &= np.uint8(0xFF << -self.n_bits % 8 & 0xFF)  # of equal centroids, the first
         return codes
 

@@ -73,7 +73,7 @@ def put_items(
     rows = np.flatnonzero(accepted)
     if not len(rows):
         return problems
-    labels = [list(given) for given in items.labels] if items.labels is not None else [[] for _ in ids]
+    labels = [[]] * len(ids) if items.labels is None else [*items.labels]
     metadata, known = list[Metadata](), Known()
     for row in rows.tolist():
         new = _metadata_of(collection, items, row, vectors.contents[row])
@@ -126,11 +126,11 @@ def fill_in_codes(collection: Collection, coded: ItemCodes, labels: list[list[st
 
 def _metadata_of(collection: Collection, items: Items, row: int, contents: dict[str, str]) -> Metadata:
     """Return the metadata to store; image paths are relative to the collection, so that both can move together."""
-    metadata = dict(items.metadata[row])
+    added: Metadata = {CONTENTS: contents} if contents else {}
     for name, values in items.modalities.items():
         if isinstance(values, list) and isinstance(values[row], Path):
-            metadata[name] = os.path.relpath(values[row], collection.path.resolve())
-    return metadata | ({CONTENTS: contents} if contents else {})
+            added[name] = os.path.relpath(values[row], collection.path.resolve())
+    return items.metadata[row] | added if added else items.metadata[row]
 
 
 def copy_items(source: Collection, target: Collection) -> None:

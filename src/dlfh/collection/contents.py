@@ -50,14 +50,16 @@ def content_hashes(
 
     hash_path: Function that returns the hash of an image file, given its path, row and modality, or an empty string.
     """
+    hashed = {name: each for name, each in items.modalities.items() if featurizers[name].takes != "texts"}
+    if not hashed:
+        return [{}] * len(items)
     hashes: list[dict[str, str]] = [{} for _ in items.ids]
-    for name, values in items.modalities.items():
-        if featurizers[name].takes != "texts":
-            for row, by_modality in enumerate(hashes):
-                value = values[[row]] if sp.issparse(values) else values[row]
-                is_path = isinstance(value, (str, os.PathLike))
-                if content := hash_path(value, row, name) if is_path else content_hash(value):
-                    by_modality[name] = content
+    for name, values in hashed.items():
+        for row, by_modality in enumerate(hashes):
+            value = values[[row]] if sp.issparse(values) else values[row]
+            is_path = isinstance(value, (str, os.PathLike))
+            if content := hash_path(value, row, name) if is_path else content_hash(value):
+                by_modality[name] = content
     return hashes
 
 

@@ -23,7 +23,7 @@ from dlfh._parallel import checkpoint
 from dlfh._persistence.files import open_regular, read_regular, replace_file
 from dlfh.errors import StorageError
 from dlfh.index import Index
-from dlfh.index.words import RUN, Matches, Strings, WordIndex, Words, split
+from dlfh.index.words import Matches, Strings, WordIndex, Words, runs_of, split
 
 WORDS_FILE = "words.dlfh"
 _FORMAT = "dlfh-words 2"
@@ -68,7 +68,7 @@ class WordIndexFile:
         """Return whether a text contains this phrase; False if the words of a database are not loaded yet."""
         if not self.modalities or (self._index.folder is None and self._loaded is None):
             return False
-        wanted = [word for words in split(RUN.findall(phrase)) for word in words]
+        wanted = [word for words in split(runs_of(phrase)) for word in words]
         rows = self.current().with_all(wanted) if wanted else np.empty(0, np.int64)
         if len(wanted) < 2:
             return len(rows) > 0
@@ -89,10 +89,7 @@ class WordIndexFile:
         return self._positions[1]
 
     def _build(self) -> Words:
-        texts = (
-            [value if isinstance(value := (item.metadata or {}).get(name), str) else None for name in self.modalities]
-            for item in self._index.items()
-        )
+        texts = ((item.metadata or {}).get(name) for item in self._index.items() for name in self.modalities)
         return Words.of(texts, len(self.modalities))
 
     # Files
@@ -177,15 +174,15 @@ def _encode_header(header: dict[str, Any]) -> bytes:
 
 
 def _has_phrase(text: str, wanted: Sequence[str]) -> bool:
-    words = [word for found in split(RUN.findall(text)) for word in found]
+    words = [word for found in split(runs_of(text)) for word in found]
     return any(words[place : place + len(wanted)] == wanted for place in range(len(words) - len(wanted) + 1))
 
 
 def tokens(text: str) -> list[str]:
     """Return the words of a text in lower case."""
-    return [word.lower() for word in RUN.findall(text)]
+    return [word.lower() for word in runs_of(text)]
 
 
 def without_words(text: str, words: frozenset[str]) -> str:
     """Return a text without the given words, which are in lower case."""
-    return " ".join(word for word in RUN.findall(text) if word.lower() not in words) if words else text
+    return " ".join(word for word in runs_of(text) if word.lower() not in words) if words else text

@@ -16,7 +16,7 @@ import re
 import unicodedata
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +26,7 @@ from dlfh._arrays import Array
 from dlfh._limits import check_limit, limit_of
 from dlfh._progress import track
 from dlfh._validation import check_choice, check_flag, check_integer, is_integer
+from dlfh._words import number_words
 from dlfh.errors import InputError
 from dlfh.features.base import Arrays, Featurizer, PartialFeatures, read_each
 
@@ -37,10 +38,13 @@ _UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"  # Han
 )
 #: Code points that may be combining marks; searching all of Unicode would take a third of a second.
-_MARKS = (*range(0x300, 0x1EA00), *range(0xE0100, 0xE01F0))
+_MARKS = (range(0x300, 0x1EA00), range(0xE0100, 0xE01F0))
 #: Texts with only smaller characters have no marks or unspaced scripts: a simpler pattern finds the same words.
-_FIRST_MARK = chr(_MARKS[0])
+_FIRST_MARK = chr(_MARKS[0].start)
 _PLAIN_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+#: Converts ASCII texts without apostrophes into words separated by spaces.
+_SPACES = {code: " " for code in range(128) if not chr(code).isalnum()}
+_SEPARATORS = bytes({*_SPACES} - {ord("'")})
 _MAX_NGRAM = 1000  #: Maximum length of n-grams.
 _CHAR_PREFIX = "#"  #: Prefix of character n-grams, which no word contains.
 #: English stop words: the list of the Glasgow Information Retrieval Group, as in scikit-learn.
@@ -149,7 +153,7 @@ class BagOfWords(Featurizer):
         self._stop_words()
 
     def _fit(self, items: Any, strict: bool) -> int:
-        texts, _, _ = read_each(items, check_text, strict)
+        texts, _, _ = _read_texts(items, strict)
         analyse = self._analyser()
         n_texts: Counter[str] = Counter()
         for text in track(texts, "vocabulary") if self.verbose else texts:
@@ -167,7 +171,7 @@ class BagOfWords(Featurizer):
         return len(kept)
 
     def _transform(self, items: Any, strict: bool) -> PartialFeatures:
-        texts, rows, problems = read_each(items, check_text, strict)
+        texts, rows, problems = _read_texts(items, strict)
         counts = self._counts(track(texts, "text features") if self.verbose else texts)
         if self.weighting == "binary":
             counts.data[:] = 1
@@ -183,14 +187,19 @@ class BagOfWords(Featurizer):
     def _counts(self, texts: Iterable[str]) -> sp.csr_array:
         """Return the count of each term in each text, with ascending columns in each row."""
         columns = self._columns()
-        analyse = self._analyser()
-        found, ends = array("q"), array("q", [0])
-        for text in texts:
-            found.extend([column for column in map(columns.get, analyse(text)) if column is not None])
-            ends.append(len(found))
-        n_texts, n_columns = len(ends) - 1, max(len(columns), 1)
-        rows = np.repeat(np.arange(n_texts), np.diff(ends))
-        keys, counts = np.unique(rows * n_columns + np.asarray(found, np.int64), return_counts=True)
+        if self.analyzer == "word" and tuple(self.ngrams) == (1, 1):  # stop words are not in the vocabulary
+            normal = [_normalise(text, self.lowercase, self.strip_accents) for text in texts]
+            numbers, sizes, words = number_words(normal, _words, _SEPARATORS)
+            terms = np.fromiter((columns.get(word, -1) for word in words), np.int64, len(words))[numbers]
+        else:
+            analyse, found, ends = self._analyser(), array("q"), array("q", [0])
+            for text in texts:
+                found.extend(map(columns.get, analyse(text), itertools.repeat(-1)))
+                ends.append(len(found))
+            terms, sizes = np.asarray(found, np.int64), np.diff(ends)
+        n_texts, n_columns = len(sizes), max(len(columns), 1)
+        keys = (np.repeat(np.arange(n_texts), sizes) * n_columns + terms)[terms >= 0]
+        keys, counts = np.unique(keys, return_counts=True)
         rows, indices = np.divmod(keys, n_columns)
         width = np.int32 if len(keys) <= np.iinfo(np.int32).max else np.int64
         starts = np.searchsorted(rows, np.arange(n_texts + 1)).astype(width)
@@ -247,6 +256,14 @@ class BagOfWords(Featurizer):
         self.vocabulary_, self.idf_ = words, idf
 
 
+def _read_texts(items: Any, strict: bool) -> tuple[list[str], Sequence[int], dict[int, str]]:
+    """Return the valid texts, their positions, and the reasons why other items are invalid."""
+    limit = limit_of("DLFH_MAX_CHARACTERS")
+    if all(type(item) is str and len(item) <= limit for item in items):
+        return items, range(len(items)), {}
+    return read_each(items, check_text, strict)
+
+
 def check_text(item: Any, position: int) -> str:
     """Check that an item is a string of allowed length, and return it."""
     if not isinstance(item, str):
@@ -274,12 +291,15 @@ def _normalise(text: str, lowercase: bool, strip_accents: bool) -> str:
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return patterns for a word, and for its parts in spaced and unspaced scripts."""
     # Python's \w does not match combining marks, and would split Hindi or Tamil words at their vowels.
-    marks = "".join(re.escape(chr(code)) for code in _MARKS if unicodedata.category(chr(code)).startswith("M"))
+    possible = map(chr, itertools.chain(*_MARKS))
+    marks = "".join(re.escape(mark) for mark in possible if unicodedata.category(mark).startswith("M"))
     letter = rf"(?:[^\W_]|[{marks}])"
     return re.compile(rf"{letter}+(?:['’]{letter}+)*"), re.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 
 
 def _words(text: str) -> Iterable[str]:
+    if text.isascii() and "'" not in text:
+        return text.translate(_SPACES).split()
     is_plain = text.isascii() or max(text, default="") < _FIRST_MARK
     return _PLAIN_WORD.findall(text) if is_plain else _words_of_any_script(text)
 

@@ -33,6 +33,9 @@ Checksums = npt.NDArray[np.uint32]
 ABSENT, LEARNED, HASHED = 0, 1, 2
 STATES = ("absent", "learned", "hashed")
 
+_encode_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_PLAIN = frozenset([str, int, float, bool, NoneType])
+
 
 @dataclass(frozen=True)
 class Segment:
@@ -218,14 +221,15 @@ def check_ids(ids: Any, *, distinct: bool = False) -> Strings:
     """Return ids as UTF-8; raise `InputError` if one is not valid."""
     if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
         raise InputError(f"ids must be a list of strings, got {type(ids).__name__}")
-    encoded = []
-    for row, value in enumerate(ids):
-        if not isinstance(value, str) or not value:
-            raise InputError(f"ids must be non-empty strings, got {shown(value)} in row {row}")
-        try:
-            encoded.append(value.encode())
-        except UnicodeEncodeError:
-            raise InputError(f"ids must be valid Unicode, got {shown(value)} in row {row}") from None
+    values = [*ids]
+    row = next((row for row, value in enumerate(values) if not isinstance(value, str) or not value), None)
+    if row is not None:
+        raise InputError(f"ids must be non-empty strings, got {shown(values[row])} in row {row}")
+    try:
+        encoded = [value.encode() for value in values]
+    except UnicodeEncodeError as error:
+        row = values.index(error.object)
+        raise InputError(f"ids must be valid Unicode, got {shown(values[row])} in row {row}") from None
     if distinct:
         check_distinct(encoded)
     return Strings.of(encoded)
@@ -282,13 +286,9 @@ def make_segment(
         raise InputError(f"item {names[int(without[0])].decode()!r} has no code in any modality")
     metadata = list(metadata) if isinstance(metadata, Iterator) else metadata
     stored = _metadata(metadata, n)
-    found = ([_text(value, name) for name in texts] for value in (metadata if len(stored.blob) else [None] * n))
+    given = [value or {} for value in metadata] if len(stored.blob) else [{}] * n
+    found = (value.get(name) for value in given for name in texts)
     return Segment.of(names, states, columns, stored, Words.of(found, len(texts)) if texts else None)
-
-
-def _text(metadata: Mapping[str, Any] | None, name: str) -> str | None:
-    value = metadata.get(name) if metadata else None
-    return value if isinstance(value, str) else None
 
 
 def _flags(value: Any, n: int, name: str) -> Mask:
@@ -313,20 +313,23 @@ def _as_json(value: Any, row: int) -> bytes:
     if value is None:
         return b""
     try:
-        if not isinstance(value, Mapping) or not _has_string_keys(value):
+        given = value if type(value) is dict else dict(value) if isinstance(value, Mapping) else None
+        if given is None or not _has_string_keys(given):
             raise TypeError("not a JSON object")
-        return json.dumps(dict(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        return _encode_json(given).encode()
     except (TypeError, ValueError, RecursionError):
         raise InputError(f"metadata must be dicts of JSON values, got {shown(value)} in row {row}") from None
 
 
 def _has_string_keys(value: Any) -> bool:
     """Return whether all keys are strings, at every depth: json.dumps converts others, which can create duplicates."""
-    if type(value) in (str, int, float, bool, NoneType):
+    if type(value) is dict or isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            return False
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
         return True
-    if isinstance(value, Mapping):
-        return all(isinstance(key, str) for key in value) and all(map(_has_string_keys, value.values()))
-    return not isinstance(value, (list, tuple)) or all(map(_has_string_keys, value))
+    return all(type(each) in _PLAIN or _has_string_keys(each) for each in value)
 
 
 def metadata_checksum(identifier: bytes, text: bytes) -> int:

@@ -14,9 +14,7 @@ import re
 import sqlite3
 import sys
 import threading
-from array import array
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,13 +26,16 @@ import numpy.typing as npt
 from dlfh import _kernels
 from dlfh._arrays import Array, Floats, Integers, Mask
 from dlfh._parallel import checkpoint
+from dlfh._words import number_words
 
 #: Maximum number of words in a query; further words are ignored.
 _MAX_QUERY_WORDS = 256
 #: Maximum number of words in the cache of stems, and number of words that are split at a time.
 _MAX_KNOWN, _CHUNK = 1 << 20, 1 << 14
 #: A run of characters between white space and ASCII punctuation; FTS5 splits it further.
-RUN = re.compile(r"[^\s\0-/:-@\[-`{-~]+")
+_RUN = re.compile(r"[^\s\0-/:-@\[-`{-~]+")
+#: Converts ASCII texts into runs separated by spaces.
+_SPACES = {code: " " for code in range(127) if not chr(code).isalnum()}
 #: Minimum number of postings for which kernels are used.
 _MANY = 1 << 14
 #: Parameters of BM25, and the value at which word counts are capped.
@@ -43,6 +44,11 @@ _K1, _B, _MAX_COUNT = 1.2, 0.75, 0xFFFF
 _known: dict[str, tuple[str, ...]] = {}
 _database: sqlite3.Connection | None = None
 _lock = threading.Lock()
+
+
+def runs_of(text: str) -> list[str]:
+    """Return the runs of characters between white space and ASCII punctuation."""
+    return text.translate(_SPACES).split() if text.isascii() else _RUN.findall(text)
 
 
 def split(runs: Sequence[str]) -> list[tuple[str, ...]]:
@@ -61,6 +67,8 @@ def split(runs: Sequence[str]) -> list[tuple[str, ...]]:
 def _split_by_fts5(runs: Sequence[str]) -> dict[str, tuple[str, ...]]:
     global _database
     checkpoint()
+    plain = [run for run in runs if run.isascii() and run.isalnum()]  # each is one word: one text has them all
+    others = [run for run in runs if not (run.isascii() and run.isalnum())]
     with _lock:
         if _database is None:
             _database = sqlite3.connect(":memory:", check_same_thread=False)
@@ -68,16 +76,20 @@ def _split_by_fts5(runs: Sequence[str]) -> dict[str, tuple[str, ...]]:
             _database.execute(f"CREATE VIRTUAL TABLE runs USING fts5(run, content='', {tokenize})")
             _database.execute("CREATE VIRTUAL TABLE words USING fts5vocab(runs, instance)")
         # SQLite stores neither lone surrogates nor NUL characters.
-        stored = (run.encode("utf-8", "replace").decode().replace("\0", " ") for run in runs)
+        stored = [(row, run.encode("utf-8", "replace").decode().replace("\0", " ")) for row, run in enumerate(others)]
         try:
-            _database.executemany("INSERT INTO runs (rowid, run) VALUES (?, ?)", enumerate(stored))
+            _database.executemany(
+                "INSERT INTO runs (rowid, run) VALUES (?, ?)", [*stored, (len(others), " ".join(plain))]
+            )
             rows = sorted(_database.execute("SELECT doc, offset, term FROM words").fetchall())
         finally:
             _database.rollback()
-    words: list[list[str]] = [[] for _ in runs]
-    for row, _, term in rows:
+    words: list[list[str]] = [[] for _ in others]
+    n_others = len(rows) - len(plain)
+    for row, _, term in rows[:n_others]:
         words[row].append(term)
-    return dict(zip(runs, map(tuple, words), strict=True))
+    found = {run: (term,) for run, (_, _, term) in zip(plain, rows[n_others:], strict=True)}
+    return found | dict(zip(others, map(tuple, words), strict=True))
 
 
 @dataclass(frozen=True)
@@ -158,24 +170,19 @@ class Words:
     counts: Array
 
     @classmethod
-    def of(cls, texts: Iterable[Sequence[str | None]], n_columns: int) -> Words:
-        """Index texts: for each item a text, or None, per column."""
-        number_of: defaultdict[str, int] = defaultdict(itertools.count().__next__)
-        numbers, n_runs = array("q"), array("q")
-        for text in itertools.chain.from_iterable(texts):
-            runs = RUN.findall(text) if text else ()
-            numbers.extend(map(number_of.__getitem__, runs))
-            n_runs.append(len(runs))
-        by_run = split([*number_of])
+    def of(cls, texts: Iterable[object], n_columns: int) -> Words:
+        """Index texts: for each item one per column; values that are not strings are ignored."""
+        cells = [text if isinstance(text, str) else "" for text in texts]
+        numbers, n_runs, runs = number_words(cells, runs_of, bytes(_SPACES))
+        by_run = split(runs)
         terms = sorted({term for found in by_run for term in found})
         place = {term: number for number, term in enumerate(terms)}
         n_words = np.fromiter(map(len, by_run), np.int64, len(by_run))
         words = np.fromiter((place[term] for found in by_run for term in found), np.int64, int(n_words.sum()))
         # From runs to words, and from cells (items, columns) to postings.
-        runs_of = np.array(numbers, np.int64)
-        cells = np.repeat(np.repeat(np.arange(len(n_runs)), n_runs), n_words[runs_of])
-        words = words[_ranges((np.cumsum(n_words) - n_words)[runs_of], n_words[runs_of])]
-        items, columns = np.divmod(cells, n_columns)
+        places = np.repeat(np.repeat(np.arange(len(n_runs)), n_runs), n_words[numbers])
+        words = words[_ranges((np.cumsum(n_words) - n_words)[numbers], n_words[numbers])]
+        items, columns = np.divmod(places, n_columns)
         n_items, n_lists = len(n_runs) // n_columns, n_columns * len(terms)
         keys, counts = np.unique((columns * len(terms) + words) * n_items + items, return_counts=True)
         lists, rows = np.divmod(keys, max(n_items, 1))
@@ -295,7 +302,7 @@ class WordIndex:
     @classmethod
     def build(cls, texts: Iterable[Sequence[str | None]], n_columns: int = 1) -> WordIndex:
         """Index texts: for each item a text, or None, per column."""
-        return cls([(Words.of(texts, n_columns), None)], n_columns)
+        return cls([(Words.of(itertools.chain.from_iterable(texts), n_columns), None)], n_columns)
 
     def __len__(self) -> int:
         return sum(self._n_live)
@@ -329,7 +336,7 @@ class WordIndex:
         """
         checkpoint()
         searched = range(self._n_columns) if columns is None else columns
-        runs = [*{run.lower(): run for run in RUN.findall(text)}.values()][:_MAX_QUERY_WORDS]
+        runs = [*{run.lower(): run for run in runs_of(text)}.values()][:_MAX_QUERY_WORDS]
         # A run without any word, such as an emoji, counts as a word that no text has.
         words = [word for found in split(runs) for word in found or ("",)] if searched else []
         postings = [[self._postings(part, word.encode(), searched) for part in self.parts] for word in words]
