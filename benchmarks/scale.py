@@ -738,7 +738,7 @@ def measure_equal(n_items: int, few_codes: bool, n_questions: int) -> dict[str, 
             metadata = [item.metadata for item in items]
             index.put([item.id for item in items], codes, metadata=metadata, present=present)
             collection.remove(some[2000:])
-            Ranker._scan = counting  # type: ignore[method-assign]
+            Ranker._scan = counting  # type: ignore[assignment, method-assign]
             collection.search("title", "t1")
             for number in range(n_questions):
                 words = [f"{'tb'[rng.integers(2)]}{rng.integers(N_LABELS)}topic{rng.integers(30)}"]

@@ -72,7 +72,12 @@ def test_nginx_accepts_its_configuration(tmp_path: Path) -> None:
         pytest.skip("needs nginx and openssl")
     text = (DEPLOY / "nginx.conf").read_text(encoding="utf-8")
     key, certificate = tmp_path / "privkey.pem", tmp_path / "fullchain.pem"
-    run(*"openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=x -keyout".split(), key, "-out", certificate)
+    run(
+        *["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=x", "-keyout"],
+        key,
+        "-out",
+        certificate,
+    )
     text = text.replace("/etc/letsencrypt/live/search.example.org", str(tmp_path))
     text = text.replace("/var/log/nginx/dlfh.log", str(tmp_path / "log"))
     main = f"pid {tmp_path}/pid; error_log stderr; events {{}} http {{ {text} }}"
