@@ -8,6 +8,7 @@ python -m benchmarks.scale workers   # two workers, compared with one
 python -m benchmarks.scale sets      # one label set per point, partitioned and in memory
 python -m benchmarks.scale logistic  # KDLFH in memory, in blocks, and on two workers (DLFH_DATA)
 python -m benchmarks.scale collections  # searching and changing a collection of 100,000 and a million texts
+python -m benchmarks.scale equal     # 1,000 searches, compared with exhaustive comparison
 python -m benchmarks.scale codes     # an index of 1, 10 and 100 million codes, beside faiss; 3 GB in DLFH_SCRATCH
 python -m benchmarks.scale all --write docs/scale.md
 """
@@ -701,12 +702,84 @@ def measure_collections(n_items: int, few_codes: bool) -> dict[str, Any]:
     return found
 
 
+def measure_equal(n_items: int, few_codes: bool, n_questions: int) -> dict[str, Any]:
+    """Compare searches with exhaustive comparison: ids, order, numbers of equal items and probabilities.
+
+    Some items lack a modality, some were removed, and questions have filters and all kinds of options.
+    """
+    from dlfh import Collection
+    from dlfh.collection.ranking import Ranker
+
+    rng, scans, equal = np.random.default_rng(2), 0, 0
+    scan, possible = Ranker._scan, Ranker._possible
+
+    def counting(self: Ranker, *given: Any) -> Any:
+        nonlocal scans
+        scans += 1
+        return scan(self, *given)
+
+    def everything(self: Ranker, comparison: Any, candidates: Any) -> Any:
+        words = self._options.match == "words"
+        if words or candidates is not None:
+            return possible(self, comparison, candidates) if words else np.flatnonzero(candidates)
+        return np.arange(len(self._items))
+
+    with scratch() as folder:
+        fill_collection(folder, n_items, few_codes)
+        with Collection.open(folder / "shop", writable=True) as collection:
+            index, some = collection.index, [f"i{row}" for row in rng.choice(n_items, 3000, replace=False)]
+            items = [index.get(name) for name in some[:2000]]
+            codes = {
+                name: np.stack([item.codes.get(name, items[0].codes["title"]) for item in items])
+                for name in index.modalities
+            }
+            present = {name: np.array([name in item.codes for item in items]) for name in index.modalities}
+            present["title"] = present["title"] & (np.arange(2000) % 3 > 0)
+            metadata = [item.metadata for item in items]
+            index.put([item.id for item in items], codes, metadata=metadata, present=present)
+            collection.remove(some[2000:])
+            Ranker._scan = counting  # type: ignore[assignment, method-assign]
+            collection.search("title", "t1")
+            for number in range(n_questions):
+                words = [f"{'tb'[rng.integers(2)]}{rng.integers(N_LABELS)}topic{rng.integers(30)}"]
+                words += [f"t{int(word)}" for word in np.exp(rng.uniform(0, np.log(N_WORDS), rng.integers(0, 4)))]
+                options: dict[str, Any] = {"k": int(rng.choice([1, 10, 50]))}
+                options |= ({}, {"modalities": "title"}, {"modalities": ["title", "body"]}, {"modalities": "body"})[
+                    rng.integers(4)
+                ]
+                options |= ({}, {}, {"match": "codes"}, {"ranking": "any"}, {"ranking": "asymmetric"})[rng.integers(5)]
+                options |= (
+                    {"where": {"labels": f"label{rng.integers(N_LABELS)}"}} if few_codes and rng.random() < 0.3 else {}
+                )
+                call = partial(collection.search, "title", " ".join(words), **options)
+                if number % 5 == 0:
+                    call = partial(collection.similar, f"i{rng.integers(n_items)}", options["k"])
+                    if call.args[0] not in collection:
+                        call = partial(collection.similar, some[0], options["k"])
+                results = []
+                for way in (possible, everything):
+                    Ranker._possible = way  # type: ignore[method-assign]
+                    results.append(call())
+                equal += results[0] == results[1]
+    return {"questions": n_questions, "equal": equal, "scans": scans}
+
+
+def bench_equal(share: float) -> Rows:
+    rows: Rows = [("items", "questions", "equal to exhaustive comparison", "scans")]
+    for few_codes in (True, False):
+        n = int(share * 200_000)
+        found = in_process("equal", n_items=n, few_codes=few_codes, n_questions=500)
+        called = f"{n:,}, {'50 label sets' if few_codes else 'few equal codes'}"
+        rows.append((called, *(f"{found[name]:,}" for name in ("questions", "equal", "scans"))))
+    return rows
+
+
 def bench_collections(share: float) -> Rows:
     header = ["", *(f"{name}, {n} modalit{'y' if n == 1 else 'ies'}" for name in QUESTIONS for n in (1, 2))]
     header += ["`similar`", "`Index.search`", "one item added, and a search", "items added per second", "open"]
     rows: Rows = [(*header, "bytes per item", "memory for the first searches")]
-    for n_items in (100_000, 1_000_000):
-        for few_codes in (True, False):
+    for n_items in (100_000, 1_000_000, 3_000_000):
+        for few_codes in (True, False) if n_items <= 1_000_000 else (True,):
             n = int(share * n_items)
             found = in_process("collections", n_items=n, few_codes=few_codes)
             times = [f"{found[f'{name} {n}']:.1f} ms" for name in QUESTIONS for n in (1, 2)]
@@ -797,6 +870,7 @@ MEASURES: dict[str, Callable[..., dict[str, Any]]] = {
     "sets": measure_sets,
     "logistic": measure_logistic,
     "collections": measure_collections,
+    "equal": measure_equal,
     "codes": measure_codes,
 }
 
@@ -809,6 +883,7 @@ BENCHES: dict[str, Callable[[float], Rows]] = {
     "sets": bench_sets,
     "logistic": bench_logistic,
     "collections": bench_collections,
+    "equal": bench_equal,
     "codes": bench_codes,
 }
 

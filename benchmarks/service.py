@@ -4,6 +4,10 @@
 
 A collection of a million generated items is built once (`--folder` keeps it for the next run) and served by a separate
 process; this one sends the requests. Direct calls of the index are measured alternately in the same run.
+
+    python -m benchmarks.service --texts --write docs/service.md
+
+measures texts instead of codes, with the items of `python -m benchmarks.scale collections`.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ import numpy as np
 
 from benchmarks.index import clustered_codes
 from benchmarks.report import fill, machine
+from benchmarks.scale import N_LABELS, N_WORDS, fill_collection
 from dlfh import DLFH, Collection, Encoder
 from dlfh.datasets import Items
 from dlfh.features import Vectors
@@ -114,12 +119,22 @@ def memory_of(process: int) -> float:
 
 def requests_of(codes: np.ndarray) -> list[bytes]:
     """Return search requests by code, as bytes."""
-    requests = []
-    for code in codes:
-        body = json.dumps({"code": code.tobytes().hex(), "k": K, "modalities": "image"}).encode()
-        head = "POST /v1/search HTTP/1.1", "host: 127.0.0.1", "content-type: application/json"
-        requests.append("\r\n".join((*head, f"content-length: {len(body)}", "", "")).encode() + body)
-    return requests
+    return [_request(code=code.tobytes().hex(), modalities="image") for code in codes]
+
+
+def requests_of_texts(n: int) -> list[bytes]:
+    """Return search requests by texts: a topic, and two or three words that are rare or common by turns."""
+    rng = np.random.default_rng(3)
+    words = np.where(np.arange(n)[:, None] % 2, rng.integers(1000, N_WORDS, (n, 3)), rng.integers(0, 30, (n, 3)))
+    topics = zip(rng.integers(0, N_LABELS, n), rng.integers(0, 30, n), words.tolist(), strict=True)
+    texts = (f"t{label}topic{topic} " + " ".join(f"t{word}" for word in drawn) for label, topic, drawn in topics)
+    return [_request(text=text, modality="title") for text in texts]
+
+
+def _request(**query: str) -> bytes:
+    body = json.dumps(query | {"k": K}).encode()
+    head = "POST /v1/search HTTP/1.1", "host: 127.0.0.1", "content-type: application/json"
+    return "\r\n".join((*head, f"content-length: {len(body)}", "", "")).encode() + body
 
 
 async def _ask(port: int, requests: list[bytes], todo: Iterator[int], until: float, waits: list[float]) -> int:
@@ -212,17 +227,40 @@ def measure(folder: Path) -> dict[str, str]:
     return {"load-machine": machine(), "load": "\n".join(lines), "load-memory": memory}
 
 
+def processor_seconds(process: int) -> float:
+    """Return the processor time of a process so far."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure_texts(folder: Path) -> dict[str, str]:
+    requests, lines = requests_of_texts(2000), []
+    with serving(folder) as (port, process):
+        load(port, requests, 8, 200, 60.0)  # warm-up
+        for connections, seconds in ((1, 10.0), (8, 30.0)):
+            before = processor_seconds(process)
+            found = load(port, requests, connections, N_REQUESTS, seconds)
+            spent = 1000 * (processor_seconds(process) - before) / found.requests
+            lines.append(
+                f"| {found.connections} | {found.requests:,} | {found.failures} | {found.rate:,.0f} | "
+                f"{found.percentile(50):.1f} | {found.percentile(99):.1f} | {spent:.1f} |"
+            )
+    header = "connections | requests | failed | requests per second | p50, ms | p99, ms | processor time a request, ms"
+    return {"texts": "\n".join([f"{machine()}.\n", f"| {header} |", "|" + "---|" * 7, *lines])}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, help="folder of the collection, built if it does not exist")
     parser.add_argument("--items", type=int, default=N_ITEMS)
     parser.add_argument("--write", type=Path, help="document to write the tables to")
+    parser.add_argument("--texts", action="store_true", help="measure texts instead of codes")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         folder = arguments.folder or Path(place) / "million"
         if not folder.exists():
-            build(folder, arguments.items)
-        tables = measure(folder)
+            build(folder, arguments.items) if not arguments.texts else fill_collection(folder, arguments.items, True)
+        tables = measure_texts(folder / "shop") if arguments.texts else measure(folder)
     if arguments.write:
         fill(arguments.write, tables)
     else:

@@ -8,6 +8,7 @@ TESTS = Path(__file__).parent
 SOURCE = TESTS.parent / "src" / "dlfh"
 EXCEPTIONS = {
     "test_architecture.py": "the layers",
+    "test_deploy.py": "the files in deploy/",
     "test_docs.py": "README, docs and examples",
     "test_site.py": "the documentation site",
     "test_notebooks.py": "the notebooks among the examples",

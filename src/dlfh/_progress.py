@@ -18,18 +18,20 @@ _LINE_INTERVAL = 10.0  #: Seconds between two lines in a log file.
 class _Lines:
     """Progress as lines on standard error, for log files."""
 
+    _printed = -_LINE_INTERVAL  # time of the last line, of any task: a build consists of many short ones
+
     def __init__(self) -> None:
         self._tasks: list[list[Any]] = []
-        self._printed = time.monotonic()
 
     def add_task(self, description: str, total: int) -> int:
         self._tasks.append([description, 0, total])
+        self.advance(len(self._tasks) - 1, 0)
         return len(self._tasks) - 1
 
     def advance(self, task: int, steps: int) -> None:
         self._tasks[task][1] += steps
-        if time.monotonic() - self._printed >= _LINE_INTERVAL:
-            self._printed = time.monotonic()
+        if time.monotonic() - _Lines._printed >= _LINE_INTERVAL:
+            _Lines._printed = time.monotonic()
             print("{}: {:,} of {:,}".format(*self._tasks[task]), file=sys.stderr, flush=True)
 
 

@@ -96,7 +96,11 @@ CALLS: dict[str, Call] = {
     "suggestions": lambda c: c.suggest(),
     "suggestions, all": lambda c: c.suggest(missing=True, precision=0.5, k=1),
     "suggestions, some": lambda c: c.suggest(["7.png", "8.png"], {"half": "first"}),
+    "marked": lambda c: c.search("text", "stripes", relevant=["8.png"], irrelevant=["9.png"]),
+    "to label": lambda c: c.label_next(5),
     # Errors
+    "unknown mark": lambda c: c.search("text", "stripes", relevant=["nope"]),
+    "none to label": lambda c: c.label_next(0),
     "no precision": lambda c: c.suggest(precision=1.5),
     "unknown suggestions": lambda c: c.suggest(["nope"]),
     "unknown modality": lambda c: c.search("sound", "x"),
@@ -141,7 +145,7 @@ def test_both_warn_of_unknown_words(both: tuple[Collection, Client]) -> None:
 
 
 def test_the_methods_of_client_and_collection_have_the_same_parameters() -> None:
-    for name in ("search", "similar", "suggest", "get", "add", "remove", "close"):
+    for name in ("search", "similar", "suggest", "get", "label", "label_next", "add", "remove", "close"):
         own, other = (inspect.signature(getattr(kind, name)).parameters for kind in (Client, Collection))
         for parameter in other.values():
             if (name, parameter.name) != ("add", "vectors"):  # the service computes features itself
@@ -209,6 +213,12 @@ def test_changes_have_the_same_effect(stripes_folder: Path, photos: Path, tmp_pa
         lambda c: c.add(many),
         len,
         lambda c: list(c),
+        lambda c: c.label(["h", "z/1", "8.png"], add=["upright", "new"], remove=["level"]),
+        lambda c: [c.get(name).metadata["labels"] for name in ("h", "z/1", "8.png")],
+        lambda c: c.label(["h", "8.png"], add=["upright"]),
+        lambda c: c.label(["h", "nope"], add=["level"]),
+        lambda c: c.label(["h"], add=["level"], remove=["level"]),
+        lambda c: c.get("h").metadata["labels"],
         lambda c: c.remove(["h", "nope"]),
         lambda c: "h" in c,
         lambda c: c.remove(["h", "z/1"]),
@@ -226,6 +236,8 @@ def test_changes_have_the_same_effect(stripes_folder: Path, photos: Path, tmp_pa
             assert of_service == of_folder, number
         with pytest.raises(InputError, match="the items need ids"):
             client.add(Items.of({"text": ["x"]}))
+        assert client.relearn()["items"] == collection.relearn().n_items
+        assert client.complete("LEV")[0] == "level"
         client.add(many, update=True)
         reading = iter(client)
         next(reading)
@@ -240,7 +252,7 @@ def test_missing_permissions_are_reported(
     with pytest.raises(ServiceError, match="this service is read-only"):
         both[1].remove(["8.png"])
     with serving(stripes_folder, tmp_path / "log", token=TOKEN) as running:
-        with Client(running.address) as client, pytest.raises(ServiceError, match="a token is required"):
+        with Client(running.address) as client, pytest.raises(ServiceError, match="a key is required"):
             len(client)
         with Client(running.address, token="another token") as client, pytest.raises(ServiceError, match="is wrong"):
             client.search("text", "x")

@@ -104,11 +104,11 @@ def test_details_are_shown_on_request_only() -> None:
     result = SearchResult([ResultItem(1, "<b>", metadata, 0.875, 12, 3, 1.25, False)])
     assert str(result) == "1. <b> (88%, x, y): a & b | x.png"
     assert result.table(hidden=["image"]) == (
-        ["", "id", "probability", "labels", "text"],
-        [[1, "<b>", "88%", "x, y", "a & b"]],
+        ["", "text", "labels", "probability", "id"],
+        [[1, "a & b", "x, y", "88%", "<b>"]],
     )
     assert result.table(details=True)[1][0][-3:] == [12, 3, "hashed"]
-    assert "<td>&lt;b&gt;</td><td>88%</td><td>x, y</td><td>a &amp; b | x.png</td>" in result._repr_html_()
+    assert "<td>a &amp; b | x.png</td><td>x, y</td><td>88%</td><td>&lt;b&gt;</td>" in result._repr_html_()
     assert "hashed" not in result._repr_html_()
     assert "<td>hashed</td>" in result.to_html(details=True)
     assert "nothing found" in result[:0]._repr_html_()

@@ -306,16 +306,16 @@ def number_words(offsets, blob, inside):
     return tuple(np.array(each, np.int64) for each in (numbers, n_words, firsts, lasts))
 
 
-def bound_sums(bounds, blocks, sums):
-    bytes_of_items = blocks.transpose(0, 2, 1).reshape(-1, len(bounds)) >> 3
-    total = bounds[np.arange(len(bounds)), bytes_of_items].sum(axis=1, dtype=np.int64)
-    sums[:] = np.minimum(total, 255)
-
-
-def collect_possible(sums, kinds, levels, eligible, limits, losses, allowed, rows):
-    columns = np.arange(len(sums))[:, None]
-    loss = np.add.accumulate(losses[columns, kinds, sums[:, : len(kinds)]], axis=0)[-1]
-    found = np.flatnonzero((loss <= allowed[kinds, levels]) & (eligible if len(eligible) else True))
+def collect_possible(
+    blocks, bounds, tables, shifts, kinds, levels, eligible, limits, losses, fine_losses, allowed, rows
+):
+    loss = np.zeros(len(kinds))
+    for c, of_term in enumerate(blocks):
+        codes = of_term.transpose(0, 2, 1).reshape(-1, of_term.shape[1])[: len(kinds)]
+        distances = tables[c][np.arange(codes.shape[1]), codes].sum(axis=1, dtype=np.int64)
+        loss += fine_losses[c][kinds, np.minimum(distances >> shifts[c], fine_losses.shape[2] - 1)]
+    possible = loss <= allowed[kinds, levels]
+    found = np.flatnonzero(possible & (eligible if len(eligible) else True))
     rows[: len(found)] = found
     return len(found)
 

@@ -46,26 +46,27 @@ def test_nearest_by_table(seed: int, n_bytes: int, coarse: bool) -> None:
     assert_twins_agree("nearest_by_table", tables, blocks, start, n_items, *outputs)
 
 
-@given(seeds, st.integers(1, 20), st.integers(1, 3))
-def test_bounds_of_a_scan(seed: int, n_bytes: int, n_columns: int) -> None:
+@given(seeds, st.integers(1, 20), st.integers(1, 3), st.sampled_from([2, 9, 100]))
+def test_bounds_exclude_no_item_of_a_scan_that_closer_bounds_include(
+    seed: int, n_bytes: int, n_terms: int, strictness: int
+) -> None:
     rng = np.random.default_rng(seed)
-    n_items, n_kinds = int(rng.integers(1, 90)), 4
-    blocks = rng.integers(0, 256, (-(-n_items // 32), n_bytes, 32), np.uint8)
-    bounds = rng.integers(0, 256 // n_bytes + 9, (n_bytes, 32)).astype(np.uint8)
-    assert_twins_agree("bound_sums", bounds, blocks, np.empty(32 * len(blocks), np.uint8))
-    sums = rng.integers(0, 256, (n_columns, 32 * len(blocks)), np.uint8)
+    n_items, n_kinds, shift = int(rng.choice([rng.integers(1, 90), rng.integers(500, 1200)])), 4, 4
+    blocks = tuple(rng.integers(0, 256, (-(-n_items // 32), n_bytes, 32), np.uint8) for _ in range(n_terms))
+    tables = rng.integers(0, 1 << 9, (n_terms, n_bytes, 256)).astype(np.int32)
+    unit = (1 + 2 * n_bytes // 15) << shift  # 255 units are the largest distance, or more
+    bounds = (tables.reshape(n_terms, n_bytes, 32, 8).min(axis=3) // unit).astype(np.uint8)
+    slopes = rng.integers(1, 4, (n_terms, n_kinds, 1)).astype(float)
+    losses, fine_losses = slopes * (unit * np.arange(256)), slopes * (np.arange(n_bytes << 9 - shift) << shift)
     kinds, levels = (rng.integers(0, n, n_items).astype(np.uint8) for n in (n_kinds, 256))
-    losses = np.sort(rng.random((n_columns, n_kinds, 256)), axis=2)
-    losses[:, :, 0] = 0
-    allowed = np.sort(rng.random((n_kinds, 256)), axis=1)
+    allowed = np.sort(rng.integers(0, 3 * n_terms * (n_bytes << 9) // strictness, (n_kinds, 256)), axis=1).astype(float)
     allowed[0] = -np.inf
     limits = np.stack([np.searchsorted(*pair, "right") - 1 for pair in zip(losses[0], allowed, strict=True)])
-    eligible = rng.random(n_items) < 0.5 if rng.random() < 0.5 else np.empty(0, bool)
-    rows = np.zeros(n_items + 1, np.int64)
-    arguments = sums, kinds, levels, eligible, limits.astype(np.int16), losses, allowed
-    kept = []
+    items = kinds, levels, rng.random(n_items) < 0.5 if rng.random() < 0.5 else np.empty(0, bool)
+    rest = limits.astype(np.int16), losses, fine_losses, allowed
+    rows, kept = np.zeros(n_items, np.int64), []
     for function in (compiled("collect_possible"), twin_of("collect_possible")):
-        found = function(*arguments, rows)
+        found = function(blocks, bounds, tables, np.full(n_terms, shift), *items, *rest, rows)
         kept.append(rows[:found].tolist())
     assert kept[0] == kept[1]
 

@@ -47,8 +47,17 @@ SEARCHES: list[dict[str, Any]] = [
     {"queries": [{"text": "level"}, {"id": "a/b"}, {"code": "000000"}], "k": 3},
     {"text": "stripes", "match": "both", "ranking": "any", "modalities": ["image", "text"]},
     {"text": "level", "radius": 4, "ids": ["8.png", "9.png"]},
+    {"text": "level", "start": 2, "facets": True, "relevant": ["8.png"], "irrelevant": ["9.png"]},
+    {"image": "0" * 32, "text": "level"},
 ]
 SUGGEST: dict[str, Any] = {"ids": ["8.png", "a/b"], "where": {"half": "first"}, "precision": 0.8, "k": 3, "start": 2}
+#: Bodies of the other endpoints.
+OTHERS: dict[bytes, dict[str, Any]] = {
+    b"/v1/suggest": SUGGEST,
+    b"/v1/remove": {"ids": ["n0", "n1"]},
+    b"/v1/label": {"ids": ["8.png", "9.png"], "add": ["level", "new"], "remove": ["upright"]},
+    b"/v1/undo": {"undo": "0" * 32},
+}
 ITEM: dict[str, Any] = {
     "text": "level lines",
     "texts": {"text": "more lines"},
@@ -265,13 +274,23 @@ def request(rng: random.Random) -> bytes:
             method, path = b"PUT", b"/v1/items/" + rng.choice([b"n1", b"%00", b"%ff", b"..%2f", b"n" * 5000])
             body = as_json(damaged({name: value for name, value in item.items() if name != "id"}, rng), rng)
     elif which == 5:
-        path, body = b"/v1/remove", as_json(damaged({"ids": ["n0", "n1"]}, rng), rng)
-        if rng.random() < 0.5:
-            path, body = b"/v1/suggest", as_json(damaged(SUGGEST, rng), rng)
+        path, value = rng.choice([*OTHERS.items()])
+        body = as_json(damaged(value, rng), rng)
+        if rng.random() < 0.3:
+            method, path = b"PATCH", b"/v1/items/" + rng.choice([b"n1", b"8.png", b"%ff"])
+            body = as_json(damaged({"labels": ["level"], "columns": {"price": 3, "old": None}}, rng), rng)
     else:
         method = rng.choice([b"GET", b"HEAD", b"DELETE", b"OPTIONS", b"PATCH", b"TRACE", b"FOO"])
         path = rng.choice(
-            [b"/v1/items/8.png", b"/v1/items/a%2Fb/thumbnail", b"/v1/items?start=3&n=2", b"/v1/collection", b"/metrics"]
+            [
+                b"/v1/items/8.png",
+                b"/v1/items/a%2Fb/thumbnail?size=1024",
+                b"/v1/complete?q=le",
+                b"/v1/label/next?n=3",
+                b"/v1/items?start=3&n=2",
+                b"/v1/collection",
+                b"/metrics",
+            ]
         )
         path = dented(path, rng) if rng.random() < 0.7 else path
     if rng.random() < 0.05:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from io import BytesIO
@@ -13,11 +14,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import httpx
 import numpy as np
 import pytest
 from PIL import Image
 
 from dlfh import DLFH, Collection, Encoder
+from dlfh.cli import main
 from dlfh.datasets import Items
 from dlfh.features import BagOfWords
 from dlfh.features.combined import Thumbnail
@@ -257,7 +260,7 @@ def test_health_and_metrics_are_served(service: Running) -> None:
     assert service.client.get("/readyz").json() == {"status": "ready"}
     metrics = service.client.get("/metrics").text
     assert re.search(r'dlfh_requests_total\{endpoint="/v1/search",method="POST",status="200"\} [1-9]', metrics)
-    assert "dlfh_items 40.0" in metrics
+    assert 'dlfh_items{collection="stripes"} 40.0' in metrics
 
 
 @pytest.mark.parametrize(
@@ -270,7 +273,7 @@ def test_health_and_metrics_are_served(service: Running) -> None:
         ("GET", "/v1/items/..%2f..%2f..%2fetc%2fpasswd/thumbnail", None, 404, "unknown item"),
         ("GET", "/../../etc/passwd", None, 404, "unknown address"),
         ("GET", "/nothing", None, 404, "unknown address"),
-        ("GET", "/docs", None, 404, "unknown address"),
+        ("GET", "/redoc", None, 404, "unknown address"),
         ("PATCH", "/v1/search", None, 405, "does not support the method"),
         ("POST", "/v1/search", {}, 422, "exactly one of"),
         ("POST", "/v1/search", {"text": "a", "code": "bb"}, 422, "exactly one of"),
@@ -410,3 +413,68 @@ def test_the_examples_of_the_documentation_run(shop: Running, photos: Path, tmp_
     assert len(namespace["found"]) == 5
     assert all(item.metadata["columns"]["price"] < 30 for found in namespace["batch"] for item in found)
     namespace["collection"].close()
+
+
+def test_the_endpoints_are_described_without_another_host(service: Running) -> None:
+    page = service.client.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    for name in re.findall(r'(?:href|src)="([^"#]+)"', page.text):
+        assert "//" not in name
+        assert service.client.get("/" + name).status_code == 200
+
+
+@pytest.fixture(scope="module")
+def several(stripes_folder: Path, photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Two collections in one process, with names that need escaping."""
+    place = tmp_path_factory.mktemp("several")
+    for name in ("stripes", "a c&"):
+        shutil.copytree(stripes_folder, place / name)
+    with Collection.open(place / "a c&", writable=True) as collection:
+        collection.remove([f"{number}.png" for number in range(10, 20)])
+    options = ("--writable", str(place / "a c&"))
+    with serving(place / "stripes", place / "log", *options, token=TOKEN, pictures=photos) as running:
+        yield running
+
+
+def test_several_collections_have_separate_addresses(several: Running) -> None:
+    listed = several.client.get("/v1/collections").json()["collections"]
+    assert listed == [
+        {"name": "stripes", "address": "c/stripes/", "items": 40},
+        {"name": "a c&", "address": "c/a%20c%26/", "items": 30},
+    ]
+    page = several.client.get("/")
+    assert "collections.js" in page.text
+    for each in listed:
+        address = f"/{each['address']}"
+        about = several.client.get(f"{address}v1/collection").json()
+        assert (about["name"], about["items"], about["multiple"]) == (each["name"], each["items"], True)
+        assert several.client.get(address).status_code == 200
+        assert several.client.get(f"{address}v1/items/a%2Fb/thumbnail").status_code == 200
+        assert several.client.get(f"{address}docs").status_code == 200
+        found = several.client.post(f"{address}v1/search", json={"text": "level", "k": 40}).json()["results"][0]
+        assert len(found["answers"]) == each["items"]
+    for path in ("/c/none/v1/collection", "/c/none", "/v1/collection", "/c//v1/items", "/c/stripes/../v1/items"):
+        assert several.client.get(path).status_code == 404
+    redirect = several.client.get("/c/a%20c%26")
+    assert (redirect.status_code, redirect.headers["location"]) == (308, "a%20c%26/")
+    assert 'dlfh_items{collection="a c&"} 30.0' in several.client.get("/metrics").text
+    assert several.client.get("/readyz").status_code == 200
+
+
+def test_several_collections_share_keys_and_change_separately(several: Running) -> None:
+    with httpx.Client(base_url=several.address, trust_env=False) as client:
+        assert client.get("/").status_code == 200
+        for path in ("/v1/collections", "/c/stripes/v1/collection", "/c/a%20c%26/v1/items/8.png"):
+            assert client.get(path).status_code == 401
+        assert client.delete("/c/stripes/v1/items/8.png").status_code == 401
+    assert several.client.delete("/c/stripes/v1/items/8.png").json()["items"] == 39
+    assert several.client.get("/c/stripes/v1/items/8.png").status_code == 404
+    assert several.client.get("/c/a%20c%26/v1/items/8.png").status_code == 200
+
+
+def test_two_collections_need_two_names(
+    stripes_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = shutil.copytree(stripes_folder, tmp_path / "stripes")
+    assert main(["serve", str(stripes_folder), str(other), "--port", "0"]) == 2
+    assert "two collections are called 'stripes'" in capsys.readouterr().err

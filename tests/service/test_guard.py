@@ -1,4 +1,4 @@
-"""Tokens, host names, size and time limits, and response headers."""
+"""Keys, host names, size and time limits, and response headers."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from pathlib import Path
 import httpx
 import pytest
 
+from dlfh.errors import InputError
+from dlfh.service import Settings
 from tests.service.conftest import TOKEN, Running, address, memory_of, raw, search_request, serving, slow_search
 
 
 @pytest.mark.parametrize(
     ("authorization", "sentence"),
     [
-        (None, "a token is required"),
-        ("Bearer wrong-token-of-some-length", "the token is wrong"),
-        (f"Basic {TOKEN}", "the token is wrong"),
-        (f"Bearer {TOKEN}x", "the token is wrong"),
-        ("Bearer", "the token is wrong"),
-        ("Bearer \xff", "the token is wrong"),
+        (None, "a key is required"),
+        ("Bearer wrong-token-of-some-length", "the key is wrong"),
+        (f"Basic {TOKEN}", "the key is wrong"),
+        (f"Bearer {TOKEN}x", "the key is wrong"),
+        ("Bearer", "the key is wrong"),
+        ("Bearer \xff", "the key is wrong"),
     ],
 )
 @pytest.mark.parametrize("path", ["/v1/collection", "/v1/items/8.png/thumbnail", "/metrics", "/v1/nothing"])
@@ -145,3 +147,38 @@ def test_slow_requests_time_out(strict: Running) -> None:
     assert raw(strict, head + b"content-length: 9\r\n\r\n{").startswith(b"HTTP/1.1 408 ")  # incomplete body
     assert raw(strict, b"") == b""  # no data
     assert time.monotonic() - began < 3
+
+
+ORIGIN = "https://shop.example.org"
+
+
+@pytest.fixture(scope="module")
+def shared(stripes_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    log = tmp_path_factory.mktemp("log") / "log"
+    with serving(stripes_folder, log, "--allow-origin", ORIGIN, token=TOKEN) as running:
+        yield running
+
+
+def test_pages_of_permitted_origins_may_use_the_service(shared: Running, service: Running) -> None:
+    asked = {"origin": ORIGIN, "access-control-request-method": "POST"}
+    with httpx.Client(base_url=shared.address, trust_env=False) as client:
+        preflight = client.options("/v1/search", headers=asked)  # without a key, as browsers send it
+    assert (preflight.status_code, preflight.content) == (204, b"")
+    assert preflight.headers["access-control-allow-origin"] == ORIGIN
+    assert "authorization" in preflight.headers["access-control-allow-headers"]
+    answer = shared.client.get("/v1/collection", headers={"origin": ORIGIN})
+    assert (answer.headers["access-control-allow-origin"], answer.headers["vary"]) == (ORIGIN, "origin")
+    assert answer.headers["cross-origin-resource-policy"] == "cross-origin"
+    assert "access-control-allow-credentials" not in answer.headers
+    for running, origin in ((shared, "https://evil.example"), (shared, f"{ORIGIN}.evil"), (service, ORIGIN)):
+        for response in (
+            running.client.options("/v1/search", headers=asked | {"origin": origin}),
+            running.client.get("/v1/collection", headers={"origin": origin}),
+        ):
+            assert "access-control-allow-origin" not in response.headers
+            assert response.headers["cross-origin-resource-policy"] == "same-origin"
+
+
+def test_an_origin_has_no_path() -> None:
+    with pytest.raises(InputError, match="an origin looks like"):
+        Settings(origins=("https://shop.example.org/page",))

@@ -165,8 +165,11 @@ def test_log_lines_contain_no_payload(service: Running) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--writable"], "a writable service needs a token"),
-        (["--token-file", "no-such-file"], "the token cannot be read from no-such-file"),
+        (["--writable"], "a writable service needs keys"),
+        (["--keys", "no-such-file"], "the keys cannot be read from no-such-file"),
+        (["--queries", "no-such-folder"], "--queries must be a folder"),
+        (["--allow-origin", "shop.example.org"], "an origin looks like https://shop.example.org"),
+        (["--title", "no-such-column"], "no item has a text or a column called 'no-such-column'"),
         (["--host", "203.0.113.1"], "cannot listen on 203.0.113.1"),
     ],
 )
@@ -183,10 +186,10 @@ def test_invalid_options_are_reported(
 
 
 def test_a_short_token_is_rejected_and_not_printed(
-    stripes_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    stripes_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "token").write_text("hush\n", encoding="utf-8")
-    assert main(["serve", str(stripes_folder), "--token-file", str(tmp_path / "token")]) == 2
+    monkeypatch.setenv("DLFH_TOKEN", "hush")
+    assert main(["serve", str(stripes_folder)]) == 2
     error = capsys.readouterr().err
     assert "16 or more" in error
     assert "hush" not in error

@@ -221,6 +221,8 @@ def test_labels_are_added_and_removed_for_all_items_or_none(writable: Running) -
     put(writable, "two")
     done = ok(writable.client.post("/v1/label", json={"ids": ["one", "two"], "add": ["upright"], "remove": ["level"]}))
     assert (done["replaced"], done["added"], done["removed"]) == (2, 0, 0)
+    again = ok(writable.client.post("/v1/label", json={"ids": ["one", "two"], "add": ["upright"]}))
+    assert (again["replaced"], again["undo"]) == (0, None)
     assert [fields(writable, name)[0] for name in ("one", "two")] == [["upright"], ["upright"]]
     assert ok(writable.client.get("/v1/items/two"))["codes"]["text"]["learned"]
     response = writable.client.post("/v1/label", json={"ids": ["one", "three"], "add": ["level"]})

@@ -14,7 +14,10 @@ from numba import njit
 from dlfh._compile import Kernel
 from dlfh._kernels.inline import popcount, store_sums, sums_at_most, trailing_zeros
 
-_TILE = 2048
+#: Number of items at a time; the bytes of a small tile stay in the first-level cache.
+_TILE, _SMALL_TILE = 2048, 512
+#: If at most this many items of a small tile are left, they are compared one by one.
+_FEW = 16
 _BYTE = np.uint64(255)
 _LITTLE_ENDIAN = sys.byteorder == "little"
 
@@ -264,40 +267,58 @@ def sum_tables(tables, codes, rows, distances):
 
 
 @Kernel
-def bound_sums(bounds, blocks, sums):
-    """Fill ``sums`` with the sum of ``bounds[b, byte b >> 3]`` over the bytes of each item, saturating at 255.
+def collect_possible(
+    blocks, bounds, tables, shifts, kinds, levels, eligible, limits, losses, fine_losses, allowed, rows
+):
+    """Write the eligible items that can be among the best to ``rows``, in order; return their number.
 
-    ``blocks[j // 32, b, j % 32]`` is byte b of item j, and ``sums`` includes the padding of the last block.
+    ``blocks[c][j // 32, b, j % 32]`` is byte b of item j in term c. The loss of an item, a sum over terms, must be at
+    most ``allowed[kinds[j], levels[j]]``. It is bounded twice. First by ``losses[c, kind, s]``, with s the sum of
+    ``bounds[c, b, byte b >> 3]``, saturating at 255; ``limits`` are the largest sums of the first term that pass if all
+    other losses are 0, negative if none does. Then by ``fine_losses[c, kind, d >> shifts[c]]``, with d the sum of
+    ``tables[c, b, byte b]``, term after term. If ``eligible`` is empty, all items are eligible.
     """
-    n_bytes = np.uint64(blocks.shape[1])
-    address, target, table = blocks.ctypes.data, sums.ctypes.data, bounds.ctypes.data
-    for _ in range(blocks.shape[0]):
-        store_sums(table, address, n_bytes, target)
-        address += np.uint64(32) * n_bytes
-        target += np.uint64(32)
-
-
-@Kernel
-def collect_possible(sums, kinds, levels, eligible, limits, losses, allowed, rows):
-    """Write the eligible items that the bounds do not exclude to ``rows``, in order; return their number.
-
-    The loss of item j, the sum of ``losses[c, kinds[j], sums[c, j]]`` over c, must be at most
-    ``allowed[kinds[j], levels[j]]``. ``limits`` are the largest ``sums[0]`` that pass if all other losses are 0,
-    negative if none does. If ``eligible`` is empty, all items are eligible.
-    """
-    n_found = 0
-    for j in range(kinds.size):  # branch-free, because the outcome is hard to predict
-        rows[n_found] = j
-        n_found += 1 if sums[0, j] <= limits[kinds[j], levels[j]] else 0
-    n_kept = 0
-    for t in range(n_found):
-        j = rows[t]
-        kind = kinds[j]
-        loss = losses[0, kind, sums[0, j]]
-        for c in range(1, sums.shape[0]):
-            loss += losses[c, kind, sums[c, j]]
-        if loss <= allowed[kind, levels[j]] and (eligible.size == 0 or eligible[j]):
-            rows[n_kept] = j
+    n_terms, n_bytes, _ = tables.shape
+    sums, maybe = np.empty((n_terms, _SMALL_TILE), np.uint8), np.empty(_SMALL_TILE + 1, np.int64)
+    total, last_loss, n_kept = np.empty(_SMALL_TILE + 1), fine_losses.shape[2] - 1, 0
+    for first in range(0, kinds.size, _SMALL_TILE):
+        kind, level = kinds[first : first + _SMALL_TILE], levels[first : first + _SMALL_TILE]
+        of_first, n_maybe, n_left, n_summed = sums[0], 0, 0, n_terms
+        for c in range(n_terms):
+            if c == 0 or n_maybe > _FEW:
+                address = blocks[c].ctypes.data + np.uint64(n_bytes * first)
+                table, target = bounds[c].ctypes.data, sums[c].ctypes.data
+                for _ in range((kind.size + 31) // 32):
+                    store_sums(table, address, n_bytes, target)
+                    address += np.uint64(32 * n_bytes)
+                    target += np.uint64(32)
+            if c == 0:
+                for t in range(kind.size):  # branch-free, because outcomes are hard to predict
+                    maybe[n_maybe] = t
+                    n_maybe += 1 if of_first[t] <= limits[kind[t], level[t]] else 0
+                n_summed = n_terms if n_maybe > _FEW else 1
+        for m in range(n_maybe):
+            at = np.uint64(maybe[m])
+            loss = losses[0, kind[at], of_first[at]]
+            for c in range(1, n_summed):
+                loss += losses[c, kind[at], sums[c, at]]
+            maybe[n_left], total[n_left] = at, loss
+            is_left = loss <= allowed[kind[at], level[at]] and (eligible.size == 0 or eligible[first + np.int64(at)])
+            n_left += 1 if is_left else 0
+        for c in range(n_terms):  # the bytes are still in the cache
+            of_tile, table, shift = blocks[c][first // 32 : (first + _SMALL_TILE) // 32], tables[c], shifts[c]
+            n_maybe, n_left = n_left, 0
+            for m in range(n_maybe):
+                at = np.uint64(maybe[m])
+                block, place, distance = of_tile[at >> np.uint64(5)], at & np.uint64(31), np.int64(0)
+                for b in range(n_bytes):
+                    distance += table[b, block[b, place]]
+                loss = total[m] + fine_losses[c, kind[at], min(distance >> shift, last_loss)]
+                loss -= losses[c, kind[at], sums[c, at]] if c < n_summed else 0.0
+                maybe[n_left], total[n_left] = at, loss
+                n_left += 1 if loss <= allowed[kind[at], level[at]] else 0
+        for m in range(n_left):
+            rows[n_kept] = first + maybe[m]
             n_kept += 1
     return n_kept
 

@@ -6,7 +6,6 @@ import importlib
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from importlib import metadata
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -54,6 +53,8 @@ class Registry(Generic[Base]):
     @cached_property
     def packaged(self) -> dict[str, str]:
         """The kinds that other installed packages declare as entry points, and the modules that define them."""
+        from importlib import metadata  # here, because a search must not load it
+
         points = metadata.entry_points(group=self.group) if self.group else ()
         return {point.name: point.module for point in points if point.name not in self._modules}
 

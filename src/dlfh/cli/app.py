@@ -26,13 +26,27 @@ from dlfh.errors import DLFHError
 _INVALID_INPUT, _INTERRUPTED = 2, 130
 #: Commands, in the order of the help.
 COMMANDS = (
-    *("build", "search", "suggest", "label", "relearn", "serve", "add", "remove", "sync", "meaning", "copy", "export"),
+    *(
+        "build",
+        "search",
+        "suggest",
+        "label",
+        "relearn",
+        "serve",
+        "key",
+        "add",
+        "remove",
+        "sync",
+        "meaning",
+        "copy",
+        "export",
+    ),
     *("info", "evaluate", "fit", "encode", "tune", "bench", "methods", "cite"),
 )
 #: Modules of the commands that are not in a module of the same name.
 _MODULES = {
     **{"fit": "build", "add": "update", "remove": "update", "sync": "update", "meaning": "update", "export": "copy"},
-    **{"methods": "info", "cite": "info", "label": "suggest", "relearn": "suggest"},
+    **{"methods": "info", "cite": "info", "label": "suggest", "relearn": "suggest", "key": "serve"},
 }
 #: Breaks in the help of a command: between paragraphs, and before each example and each bold term.
 _BREAK = re.compile(r"\n\n|\n *(?=\$ |\[b\])")

@@ -69,9 +69,13 @@ class SearchSession:
             typer.echo(plain(note if note.endswith("?") else f"{note}."))
         if result:
             names, rows = result.table(details=self.details, hidden=self.collection.encoder.image_modalities())
+            titles = [self.collection.titles(item.id, item.metadata) for item in result]
+            if any(title not in row for title, row in zip(titles, rows, strict=True)):
+                names.insert(1, "title")
+                rows = [[row[0], title, *row[1:]] for row, title in zip(rows, titles, strict=True)]
             for row in rows:
                 for place, name in enumerate(names):
-                    if name == "text" and len(row[place]) > _WIDTH:
+                    if name in ("title", "text") and len(row[place]) > _WIDTH:
                         row[place] = row[place][: _WIDTH - 1] + "…"
             print_table("", names, rows, whole=("id",))
         else:

@@ -26,6 +26,7 @@ from dlfh.errors import InputError, ServiceError
 from dlfh.features.images import read_image
 from dlfh.index.items import Item
 
+_MAX_LABELLED = 1000  # items in a request that changes labels
 _OVERHEAD = 4096  # maximum size of the JSON around the values of a request, in bytes
 
 
@@ -41,7 +42,7 @@ class Client:
     address : str
         For example ``http://127.0.0.1:8000``.
     token : str, optional
-        The token that the service requires.
+        A key of the service, with a role that permits the requests.
     timeout : float
         Seconds to wait for a response.
     retries : int
@@ -232,6 +233,26 @@ class Client:
             for identifier, place in zip(items.ids, items.places, strict=True)
             if identifier in skipped
         ]
+
+    def label(self, ids: Sequence[str], *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> int:
+        """Add and remove labels of items, like `Collection.label`; a request changes at most a thousand items."""
+        _, limits = self._facts()
+        parts = _split(list(ids), _MAX_LABELLED, int(limits["body_bytes"]) - _OVERHEAD)
+        bodies = ({"ids": part, "add": [*add], "remove": [*remove]} for part in parts)
+        return sum(self._transport.json("POST", "/v1/label", json=body)["replaced"] for body in bodies)
+
+    def label_next(self, n: int = 20) -> list[str]:
+        """Return the ids of the items whose labels would teach most, like `Collection.label_next`."""
+        return [item["id"] for item in self._transport.json("GET", "/v1/label/next", params={"n": n})["items"]]
+
+    def relearn(self) -> dict[str, Any]:
+        """Let the service learn again from all labels, which may take minutes; needs a key with the role admin."""
+        return dict(self._transport.json("POST", "/v1/relearn", repeatable=False, timeout=None))
+
+    def complete(self, text: str, n: int = 10) -> list[str]:
+        """Return labels, then titles of items, in which a word starts with a text."""
+        found = self._transport.json("GET", "/v1/complete", params={"q": text, "n": n})["completions"]
+        return [each["text"] for each in found]
 
     def remove(self, ids: Sequence[str]) -> None:
         """Remove items; each request removes as many as the service allows, or none if an id is unknown."""

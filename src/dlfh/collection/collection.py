@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import scipy.sparse as sp
 
+from dlfh._persistence.files import read_regular, replace_file
 from dlfh._persistence.model_folder import config_checksum, read_model
 from dlfh.collection.calibration.model import Calibration
 from dlfh.collection.encoder import Encoder, from_parts
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from dlfh.datasets.items import Items
 
 
+#: Files beside model and index that a copy also gets, and their maximum size.
+_SIDE_FILES, _MAX_SIDE_BYTES = ("evaluation.json", "similar.txt", "synonyms.txt", "title.txt"), 1 << 24
 #: Maximum number of attempts to open a collection while it is learning again.
 _ATTEMPTS = 10
 
@@ -289,7 +292,9 @@ class Collection:
 
         with self._creating(folder, self.encoder, address) as (copy, building):
             copy_items(self, copy)
-            write_title(building, self.titles.column)
+            for name in _SIDE_FILES:
+                with suppress(OSError):
+                    replace_file(building / name, [read_regular(self.path / name, _MAX_SIDE_BYTES)])
         return self.open(folder, address=address)
 
     def __len__(self) -> int:
@@ -651,7 +656,6 @@ class Collection:
         wordnet : path, optional
             Folder with WordNet's database files; by default, the files of ``dlfh[meaning]`` or the operating system.
         """
-        from dlfh._persistence.files import replace_file
         from dlfh.collection.meaning import WordNet, find_wordnet, lines, similar_words, wordllama_embedding
 
         embed = wordllama_embedding()

@@ -278,7 +278,7 @@ class SearchResult(Sequence[ResultItem]):
         return [asdict(item) for item in self.items]
 
     def table(self, *, details: bool = False, hidden: Sequence[str] = ()) -> tuple[list[str], list[list[Any]]]:
-        """Return column names and rows: each item's id, probability, labels and texts.
+        """Return column names and rows: each item's texts, labels, probability and id.
 
         Parameters
         ----------
@@ -287,13 +287,14 @@ class SearchResult(Sequence[ResultItem]):
         hidden : sequence of str
             Modalities whose texts are omitted, such as paths of images.
         """
-        columns: dict[str, list[Any]] = {"": [item.rank for item in self.items], "id": self.ids}
         about: dict[str, list[Any]] = {
-            "probability": [item.percentage for item in self.items],
-            "labels": [", ".join(item.labels) for item in self.items],
+            "": [item.rank for item in self.items],
             "text": [item.text(hidden) for item in self.items],
+            "labels": [", ".join(item.labels) for item in self.items],
+            "probability": [item.percentage for item in self.items],
+            "id": self.ids,
         }
-        columns |= {name: column for name, column in about.items() if any(column)}
+        columns = {name: column for name, column in about.items() if any(column)}
         if details:
             columns["equal"] = [item.n_equal or "" for item in self.items]
             columns["Hamming distance"] = [item.hamming_distance for item in self.items]

@@ -38,9 +38,9 @@ _UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"  # Han
 )
 #: Code points that may be combining marks; searching all of Unicode would take a third of a second.
-_MARKS = (*range(0x300, 0x1EA00), *range(0xE0100, 0xE01F0))
+_MARKS = (range(0x300, 0x1EA00), range(0xE0100, 0xE01F0))
 #: Texts with only smaller characters have no marks or unspaced scripts: a simpler pattern finds the same words.
-_FIRST_MARK = chr(_MARKS[0])
+_FIRST_MARK = chr(_MARKS[0].start)
 _PLAIN_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 #: Converts ASCII texts without apostrophes into words separated by spaces.
 _SPACES = {code: " " for code in range(128) if not chr(code).isalnum()}
@@ -291,7 +291,8 @@ def _normalise(text: str, lowercase: bool, strip_accents: bool) -> str:
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return patterns for a word, and for its parts in spaced and unspaced scripts."""
     # Python's \w does not match combining marks, and would split Hindi or Tamil words at their vowels.
-    marks = "".join(re.escape(chr(code)) for code in _MARKS if unicodedata.category(chr(code)).startswith("M"))
+    possible = map(chr, itertools.chain(*_MARKS))
+    marks = "".join(re.escape(mark) for mark in possible if unicodedata.category(mark).startswith("M"))
     letter = rf"(?:[^\W_]|[{marks}])"
     return re.compile(rf"{letter}+(?:['’]{letter}+)*"), re.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 

@@ -1,8 +1,9 @@
 """One pass over all items that excludes those that cannot be among the best, by upper bounds of their scores.
 
 The score of an item is a sum of terms (`Evidence`), each from one of its codes. Distance tables, rounded to bytes,
-bound each term from above, and vector instructions add up the entries of 32 items at a time. The caller computes the
-exact scores of the few items that remain. Items that tie with the last of the best are never excluded.
+bound each term from above, and vector instructions add up the entries of 32 items at a time. For items that these
+bounds do not exclude, distances are computed, and bound the terms closely. The caller computes the exact scores of the
+few items that remain. Items that tie with the last of the best are never excluded.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from dlfh.index.segment import Part
 
 #: Number of distances at which a term is evaluated to choose the unit of its bounds, and maximum bound in this unit.
 _GRID, _UNITS = 257, 240
+#: Number of intervals of distances by which terms are bounded closely, as a number of bits.
+_FINE_BITS = 10
 #: Relative tolerance of the bounds, because sums are rounded.
 _SLACK = 1e-9
 
@@ -42,13 +45,16 @@ class Evidence(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Tables of a scan: bounds of byte distances (terms, bytes, 32), losses (terms, kinds, 256), and maximum losses."""
+    """Tables of a scan, as `_kernels.collect_possible` describes them."""
 
     columns: list[tuple[int, ...]]
     bytes: Array
-    losses: Floats
-    allowed: Floats
+    tables: Array
+    shifts: Integers
     limits: Array
+    losses: Floats
+    fine_losses: Floats
+    allowed: Floats
 
     @classmethod
     def of(cls, evidence: Sequence[Evidence], allowed: Floats, level: int) -> Bounds:
@@ -56,7 +62,7 @@ class Bounds(NamedTuple):
 
         Bounds are most precise at ``level``, which few items should exceed.
         """
-        rounded, losses = [], []
+        rounded, losses, fine_losses, shifts = [], [], [], []
         slack = _SLACK * (1 + np.abs(np.where(np.isfinite(allowed), allowed, 0.0)).max())
         most = allowed[:, [level if (allowed[:, level] > 0).any() else 255]]
         for each in evidence:
@@ -70,20 +76,21 @@ class Bounds(NamedTuple):
             rounded.append(np.minimum(table.reshape(len(table), 32, 8).min(axis=2) // unit, 255).astype(np.uint8))
             worth = each.worth(np.arange(256) * unit)
             losses.append(worth[:, :1] - worth)
-        allowed = allowed + slack
+            shifts.append(max(0, last.bit_length() - _FINE_BITS))
+            worth = each.worth(np.arange(1 << _FINE_BITS) << shifts[-1])
+            fine_losses.append(worth[:, :1] - worth)
+        allowed, tables = allowed + slack, np.stack([each.tables.integers[0] for each in evidence])
         limits = np.stack([np.searchsorted(*pair, "right") - 1 for pair in zip(losses[0], allowed, strict=True)])
         columns = [each.columns for each in evidence]
-        return cls(columns, np.stack(rounded), np.stack(losses), allowed, limits.astype(np.int16))
+        fine, limits = np.stack(fine_losses), limits.astype(np.int16)
+        return cls(columns, np.stack(rounded), tables, np.array(shifts), limits, np.stack(losses), fine, allowed)
 
 
 def possible_rows(part: Part, bounds: Bounds, kinds: Array, levels: Array, eligible: Mask | None) -> Integers:
     """Return the rows of a part that the bounds do not exclude; ``kinds`` and ``levels`` have a byte for each row."""
     checkpoint()
-    n = len(part.segment)
-    sums = np.empty((len(bounds.columns), -(-n // 32) * 32), np.uint8)
-    for row, columns, table in zip(sums, bounds.columns, bounds.bytes, strict=True):
-        _kernels.bound_sums(table, part.segment.blocks(columns), row)
-    rows = np.empty(n + 1, np.int64)
+    columns, *tables = bounds[:4]
+    blocks, rows = tuple(map(part.segment.blocks, columns)), np.empty(len(part.segment), np.int64)
     mask = np.empty(0, bool) if eligible is None else eligible
-    found = _kernels.collect_possible(sums, kinds, levels, mask, bounds.limits, bounds.losses, bounds.allowed, rows)
+    found = _kernels.collect_possible(blocks, *tables, kinds, levels, mask, *bounds[4:], rows)
     return rows[:found].copy()

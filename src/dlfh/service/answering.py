@@ -332,8 +332,8 @@ def _item_with_codes(state: State, item: Item) -> dict[str, Any]:
     return {"id": item.id, **item_fields(state, item.id, item.metadata or {}), "codes": codes}
 
 
-def describe_collection(state: State, settings: Settings) -> bytes:
-    """Return in JSON the collection's size, model, quality and filters, and the settings of the service."""
+def describe_collection(state: State, settings: Settings) -> dict[str, Any]:
+    """Return the collection's size, model, quality and filters, and the settings of the service."""
     encoder, index = state.encoder, state.index
     model = encoder.model_
     evaluation = EvaluationReport.read(state.collection.path)
@@ -346,7 +346,7 @@ def describe_collection(state: State, settings: Settings) -> bytes:
         counts = {kind: index.count(name, kind) for kind in ("learned", "hashed")}
         modalities[name] = {"takes": encoder.featurizers_[name].takes, **encoder.describe(name), **counts}
     listed = state.facets.values().items()
-    about = {
+    return {
         **{"name": state.collection.path.resolve().name, "state": state.name, "items": len(index)},
         **{"bits": index.n_bits, "method": type(model).__name__, "parameters": parameters},
         "title": state.titles.column,
@@ -356,9 +356,8 @@ def describe_collection(state: State, settings: Settings) -> bytes:
         "calibrated": bool(state.collection.calibration.fits),
         "quality": [asdict(row) for row in evaluation.quality],
         "calibration": [asdict(row) for row in evaluation.calibration],
-        **{"writable": settings.writable, "limits": asdict(settings.limits)},
+        **{"writable": settings.writable, "originals": settings.originals, "limits": asdict(settings.limits)},
     }
-    return dump(about)
 
 
 def dump(value: Any) -> bytes:

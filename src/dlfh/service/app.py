@@ -19,9 +19,9 @@ from starlette.exceptions import HTTPException
 
 from dlfh._version import __version__
 from dlfh.errors import DataWarning, DLFHError, InputError
-from dlfh.service import answering, schemas
+from dlfh.service import answering, endpoints, schemas
 from dlfh.service.answering import Batcher, RequestError, SearchRequest
-from dlfh.service.endpoints import add_changes, add_endpoints, add_file, as_json, parse, validation_error
+from dlfh.service.endpoints import as_json, parse, validation_error
 from dlfh.service.guard import Guard, Log, Metrics
 from dlfh.service.queries import QueryImages
 from dlfh.service.settings import Settings
@@ -40,13 +40,19 @@ _DESCRIPTION = """Search a collection by text, image, item, vector or code.
 Results have probabilities and codes. Errors have an HTTP status and a message: `{"error": "..."}`."""
 
 
-def create_app(folder: str | os.PathLike[str], settings: Settings | None = None, *, log: Log | None = None) -> FastAPI:
-    """Create an ASGI application that serves a collection.
+def create_app(
+    folder: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    settings: Settings | None = None,
+    *,
+    log: Log | None = None,
+) -> FastAPI:
+    """Create an ASGI application that serves one or several collections.
 
     Parameters
     ----------
-    folder : path
-        Folder of the collection.
+    folder : path or sequence of paths
+        Folder of the collection. A single collection is served at ``/``; several are served at ``/c/NAME/``, by the
+        names of their folders, and ``/`` lists them.
     settings : Settings, optional
     log : Log, optional
         The service's log; by default, nothing is logged.
@@ -63,90 +69,126 @@ def create_app(folder: str | os.PathLike[str], settings: Settings | None = None,
     Traceback (most recent call last):
     dlfh.errors.ModelError: there is no collection at no-such-folder: no such folder
     """
-    service = Service(Path(folder), settings or Settings(), log or Log(None))
-    about: Any = {"title": "dlfh", "version": __version__, "description": _DESCRIPTION}
-    # The documentation pages of FastAPI load scripts from another host.
-    options: Any = {"docs_url": None, "redoc_url": None, "redirect_slashes": False}
-    app = FastAPI(**about, **options, lifespan=service.lifespan)
-    app.state.service = service
-    app.add_middleware(Guard, settings=service.settings, metrics=service.metrics, log=service.log)
-    for kind in (RequestError, DLFHError, RequestValidationError, HTTPException):
-        app.add_exception_handler(kind, functools.partial(_error_response, service.log))
-    add_endpoints(app, service)
-    add_changes(app, service)
-    for file in sorted(path for path in _PAGE.rglob("*") if path.is_file()):
-        address = "/" + file.relative_to(_PAGE).as_posix()
-        add_file(app, "/" if address == "/index.html" else address, file)
-    bodies = (*schemas.SEARCHES, *schemas.CHANGES)
-    models: Any = [(model, "validation") for model in bodies]
-    _, definitions = models_json_schema(models, ref_template="#/components/schemas/{model}")
-    app.openapi()["components"]["schemas"] |= definitions["$defs"]
+    resources = Resources(settings or Settings(), log or Log(None))
+    is_single = isinstance(folder, (str, os.PathLike))
+    services: dict[str, Service] = {}
+    for path in [Path(folder)] if isinstance(folder, (str, os.PathLike)) else map(Path, folder):
+        name = path.resolve().name
+        if name in services:
+            raise InputError(f"two collections are called {name!r}: rename one of their folders")
+        services[name] = Service(path, resources, is_one_of_several=not is_single)
+    lifespan = functools.partial(_running, resources, [*services.values()])
+    if is_single:
+        (service,) = services.values()
+        app, collections = _collection_app(service, lifespan), {}
+    else:
+        collections = {name: _collection_app(service, None) for name, service in services.items()}
+        app = _new_app(resources, lifespan)
+        endpoints.add_list(app, services)
+        endpoints.add_page(app, _PAGE, "collections.html")
+    endpoints.add_health(app, resources)
+    app.state.service = resources
+    shared: Any = {"settings": resources.settings, "metrics": resources.metrics, "log": resources.log}
+    app.add_middleware(Guard, **shared, collections=collections)
     return app
 
 
-class Service:
-    """State that the endpoints share."""
+def _new_app(resources: Resources, lifespan: Any, **options: Any) -> FastAPI:
+    # The documentation pages of FastAPI load scripts from another host.
+    app = FastAPI(docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan, **options)
+    for kind in (RequestError, DLFHError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, functools.partial(_error_response, resources.log))
+    return app
 
-    def __init__(self, folder: Path, settings: Settings, log: Log) -> None:
+
+def _collection_app(service: Service, lifespan: Any) -> FastAPI:
+    about: Any = {"title": "dlfh", "version": __version__, "description": _DESCRIPTION}
+    app = _new_app(service.resources, lifespan, **about)
+    endpoints.add_endpoints(app, service)
+    endpoints.add_changes(app, service)
+    endpoints.add_page(app, _PAGE, "index.html")
+    endpoints.add_docs(app, _PAGE)
+    models: Any = [(model, "validation") for model in (*schemas.SEARCHES, *schemas.CHANGES)]
+    _, definitions = models_json_schema(models, ref_template="#/components/schemas/{model}")
+    description = app.openapi()
+    description["components"]["schemas"] |= definitions["$defs"]
+    description["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    description |= {"security": [{"key": []}, {}], "servers": [{"url": "."}]}  # relative to the description
+    return app
+
+
+@contextlib.asynccontextmanager
+async def _running(resources: Resources, services: Sequence[Service], app: FastAPI) -> AsyncIterator[None]:
+    """Watch for changes to the collections while the service runs."""
+    watchers = [asyncio.create_task(service.watch()) for service in services]
+    try:
+        yield
+    finally:
+        for watcher in watchers:
+            watcher.cancel()
+        await asyncio.gather(*watchers, return_exceptions=True)
+        await asyncio.gather(*(asyncio.to_thread(batcher.close) for batcher in resources.batchers))
+
+
+class Resources:
+    """Settings, log, metrics and worker threads, which all collections of a service share."""
+
+    def __init__(self, settings: Settings, log: Log) -> None:
         self.settings, self.log, self.metrics = settings, log, Metrics()
-        self.states = States(folder, settings.title)
-        self.changes = Changes(self.states, settings.limits)
-        if settings.writable:
-            self.states.current.warm_up_changes()
         self.query_images = QueryImages(settings.queries)
         self.thumbnails = Thumbnails(settings.pictures)
-        warning = self.thumbnails.warning(self.states.current)
-        if warning is not None:
-            warnings.warn(warning, DataWarning, stacklevel=3)
-
         limits, workers = settings.limits, settings.workers
         # Slow work never occupies the threads of simple searches. Changes are applied one at a time.
-        self._batchers = [Batcher(n, limits.waiting, limits.answer_seconds) for n in (workers, workers, workers, 1, 1)]
-        self._batchers.append(Batcher(1, 1, _LEARNING_SECONDS))
-        self.simple, self.slow, self.pictures, self.writer, self.map_drawer, self.learner = self._batchers
+        self.batchers = [Batcher(n, limits.waiting, limits.answer_seconds) for n in (workers, workers, workers, 1, 1)]
+        self.batchers.append(Batcher(1, 1, _LEARNING_SECONDS))
+        self.simple, self.slow, self.pictures, self.writer, self.map_drawer, self.learner = self.batchers
         self.simple.on_batch = self.metrics.batches.observe
-        self.metrics.waiting.set_function(lambda: sum(map(len, self._batchers)))
-        self.metrics.items.set_function(lambda: len(self.states.current.index))
-
-    @contextlib.asynccontextmanager
-    async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
-        """Watch for changes to the collection while the service runs."""
-        watcher = asyncio.create_task(self._watch())
-        try:
-            yield
-        finally:
-            watcher.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watcher
-            await asyncio.gather(*(asyncio.to_thread(batcher.close) for batcher in self._batchers))
+        self.metrics.waiting.set_function(lambda: sum(map(len, self.batchers)))
 
     def stop(self) -> None:
         """Answer all requests with an error, because the service must exit."""
-        for batcher in self._batchers:
+        for batcher in self.batchers:
             batcher.stop()
 
-    async def _watch(self) -> None:
+
+class Service:
+    """A served collection."""
+
+    def __init__(self, folder: Path, resources: Resources, *, is_one_of_several: bool) -> None:
+        self.resources, self.settings, self.log = resources, resources.settings, resources.log
+        self.is_one_of_several = is_one_of_several
+        self.states = States(folder, self.settings.title)
+        self.changes = Changes(self.states, self.settings.limits)
+        if self.settings.writable:
+            self.states.current.warm_up_changes()
+        warning = resources.thumbnails.warning(self.states.current)
+        if warning is not None:
+            warnings.warn(warning, DataWarning, stacklevel=3)
+        name = folder.resolve().name
+        resources.metrics.items.labels(name).set_function(lambda: len(self.states.current.index))
+
+    async def watch(self) -> None:
         while True:
             await asyncio.sleep(self.settings.refresh_seconds)
             try:
                 if await asyncio.to_thread(self.states.refresh):
-                    self.metrics.refreshes.labels("taken").inc()
+                    self.resources.metrics.refreshes.labels("taken").inc()
                     self.log.event("refreshed", items=len(self.states.current.index))
             except (DLFHError, OSError) as error:
-                self.metrics.refreshes.labels("failed").inc()
+                self.resources.metrics.refreshes.labels("failed").inc()
                 self.log.event("refresh failed", error=type(error).__name__)
 
     async def search(self, body: bytes) -> Response:
         if len(body) > _MAX_INLINE_BYTES:
-            return as_json(await self.slow.ask(lambda _: self.answer([self._parse_search(body)]), None))
+            return as_json(await self.resources.slow.ask(lambda _: self.answer([self._parse_search(body)]), None))
         search = self._parse_search(body)
         (query, *others), options, _, facets = search
         is_small = len(body) <= _MAX_SIMPLE_BYTES or (query.kind == "vector" and not options.where and not options.ids)
         if any(each.kind == "image" for each in search.queries):
-            return as_json(await self.pictures.ask(self.answer, search))
+            return as_json(await self.resources.pictures.ask(self.answer, search))
         if others or facets or options.k > _MAX_SIMPLE_K or not is_small:
-            return as_json(await self.slow.ask(self.answer, search))
-        return as_json(await self.simple.ask(self.answer, search, ("search", query.kind, query.modality)))
+            return as_json(await self.resources.slow.ask(self.answer, search))
+        return as_json(await self.resources.simple.ask(self.answer, search, (self, query.kind, query.modality)))
 
     def _parse_search(self, body: bytes) -> SearchRequest:
         limits = self.settings.limits
@@ -163,7 +205,7 @@ class Service:
         searcher = self.states.current.searcher
         for query in queries:
             if query.kind == "image":
-                query.value = self.query_images.get(query.value)
+                query.value = self.resources.query_images.get(query.value)
             if query.kind == "vector":
                 name, n = searcher.modality_of(query), len(query.value)
                 expected = searcher.encoder.model_.n_features_[name]
@@ -200,7 +242,7 @@ class Service:
         def answer(_: Any) -> Sequence[Any]:
             return [self.changes.once(key, hashlib.sha256(content).hexdigest(), make)]
 
-        return as_json(await self.writer.ask(answer, None))
+        return as_json(await self.resources.writer.ask(answer, None))
 
 
 async def _error_response(log: Log, request: Request, error: Exception) -> Response:

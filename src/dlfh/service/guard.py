@@ -1,4 +1,4 @@
-"""Middleware: checks the host, the token and the size of each request, adds headers, and records log and metrics.
+"""Middleware: checks the host, the key and the size of each request, adds headers, and records log and metrics.
 
 Neither the JSON log nor the Prometheus metrics contain queries, ids or other payload.
 """
@@ -6,18 +6,18 @@ Neither the JSON log nor the Prometheus metrics contain queries, ids or other pa
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import threading
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from dlfh.service.answering import RequestError, busy, dump
+from dlfh.service.keys import Keys, allows, required_role
 from dlfh.service.settings import LOOPBACK, Settings
 
 Scope = MutableMapping[str, Any]
@@ -38,6 +38,12 @@ _HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 ]
+#: The response to a browser that asks whether a page of another origin may send a request.
+_PREFLIGHT = [
+    (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
+    (b"access-control-allow-headers", b"authorization, content-type, idempotency-key, if-none-match"),
+    (b"access-control-max-age", b"600"),
+]
 #: Endpoints whose bodies may be as large as an upload; changes only if the service is writable.
 _UPLOADS, _CHANGES = ("/v1/search/image", "/v1/queries/image"), "/v1/items"
 _MAX_BODIES = 16  # limit on all request bodies in memory together, in multiples of the largest upload
@@ -50,13 +56,18 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 
 
 class Guard:
-    """ASGI middleware that forwards valid requests, and rejects the others with an error."""
+    """ASGI middleware that forwards valid requests, and rejects the others with an error.
 
-    def __init__(self, app: Any, settings: Settings, metrics: Metrics, log: Log) -> None:
-        self._app, self._metrics, self._log = app, metrics, log
+    ``collections`` are the applications of several collections, by name; they get the requests below ``/c/NAME/``.
+    """
+
+    def __init__(
+        self, app: Any, settings: Settings, metrics: Metrics, log: Log, collections: Mapping[str, Any] | None = None
+    ) -> None:
+        self._app, self._metrics, self._log, self._collections = app, metrics, log, collections or {}
+        self._settings, self._keys = settings, Keys(settings.keys, settings.token)
         self.limits, self.body_bytes = settings.limits, 0
         self.uploads = (*_UPLOADS, _CHANGES) if settings.writable else _UPLOADS
-        self._token = None if settings.token is None else settings.token.encode()
         self._hosts = None if "*" in settings.hosts else {*LOOPBACK, *(name.lower() for name in settings.hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,15 +76,14 @@ class Guard:
                 await self._app(scope, receive, send)
             return
         start = time.perf_counter()
-        status = 0
+        status, (app, scope) = 0, self._route(scope)
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                present = {name for name, _ in message.get("headers", ())}
-                added = [pair for pair in self._headers(scope) if pair[0] not in present]
-                message["headers"] = [*message.get("headers", ()), *added]
+                headers = dict(reversed([*message.get("headers", ()), *self._headers(scope)]))  # the first ones win
+                message["headers"] = [*headers.items()]
             async with asyncio.timeout(self.limits.read_seconds):  # disconnects clients that stop reading
                 await send(message)
 
@@ -81,10 +91,14 @@ class Guard:
         try:
             try:
                 self._check_host(scope)
-                self._check_token(scope)
+                if self._is_preflight(scope):
+                    await send_with_headers({"type": "http.response.start", "status": 204, "headers": _PREFLIGHT})
+                    await send_with_headers({"type": "http.response.body"})
+                    return
+                self._check_key(scope)
                 await body.read(scope)
                 with _watched(receive, has_left):
-                    await self._app(scope, body.replay, send_with_headers)
+                    await app(scope, body.replay, send_with_headers)
             except asyncio.CancelledError:
                 if not has_left.is_set():
                     raise
@@ -109,7 +123,32 @@ class Guard:
         about = {"method": method, "endpoint": endpoint, "status": status, "milliseconds": round(1000 * seconds, 2)}
         self._log.event("request", **about, bytes=n_bytes, client=client)
 
+    def _route(self, scope: Scope) -> tuple[Any, Scope]:
+        """Return the application for a request, and the request with the path inside this application."""
+        _, first, name, *rest = (*scope["path"].split("/", 3), "", "")[:4]
+        if first != "c" or name not in self._collections or not scope["path"].startswith(f"/c/{name}/"):
+            return self._app, scope
+        raw: bytes = scope.get("raw_path") or scope["path"].encode()
+        return self._collections[name], {**scope, "path": f"/{rest[0]}", "raw_path": b"/" + raw.split(b"/", 3)[3]}
+
+    def _is_preflight(self, scope: Scope) -> bool:
+        """Return whether a browser asks if a page of a permitted origin may send a request."""
+        names = {name for name, _ in scope["headers"]}
+        return scope["method"] == "OPTIONS" and b"access-control-request-method" in names and bool(self._origin(scope))
+
+    def _origin(self, scope: Scope) -> bytes | None:
+        """Return the origin of the page that sends a request, if it is permitted."""
+        origin = next((value for name, value in scope["headers"] if name == b"origin"), None)
+        allowed = self._settings.origins
+        return origin if origin is not None and ("*" in allowed or origin.decode("latin-1") in allowed) else None
+
     def _headers(self, scope: Scope) -> Iterable[tuple[bytes, bytes]]:
+        if self._settings.origins:
+            yield b"vary", b"origin"
+            if origin := self._origin(scope):
+                yield b"access-control-allow-origin", origin
+                yield b"access-control-expose-headers", b"etag, retry-after"
+                yield b"cross-origin-resource-policy", b"cross-origin"
         yield from _HEADERS
         if scope["path"].startswith("/v1/"):
             yield b"cache-control", b"no-store"
@@ -126,16 +165,23 @@ class Guard:
         if name not in self._hosts:
             raise RequestError(421, "this host name is not allowed: start the service with --allow-host NAME")
 
-    def _check_token(self, scope: Scope) -> None:
-        path = scope["path"]
-        if self._token is None or not (path.startswith("/v1/") or path in ("/metrics", "/openapi.json")):
+    def _check_key(self, scope: Scope) -> None:
+        """Raise an error if the client may not send this request; ``scope["dlfh.role"]`` is set to its role."""
+        path, given = scope["path"], [value for name, value in scope["headers"] if name == b"authorization"]
+        required = required_role(scope["method"], path)
+        if required in ("write", "admin") and not self._settings.writable:
+            required = "read"  # the endpoint says that the service is read-only
+        scheme, _, key = (given[0] if len(given) == 1 else b"").partition(b" ")
+        role = self._keys.role_of(key.strip()) if scheme.lower() == b"bearer" else None
+        is_wrong = bool(given) and role is None and self._keys.needed
+        if role is None and not is_wrong and (not self._keys.needed or (self._settings.public and path != "/metrics")):
+            role = "read"
+        scope["dlfh.role"] = role
+        if allows(role, required):
             return
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
-        scheme, _, token = (given[0] if len(given) == 1 else b"").partition(b" ")
-        is_equal = hmac.compare_digest(token.strip(), self._token)  # in constant time
-        if scheme.lower() == b"bearer" and is_equal:
-            return
-        message = "the token is wrong" if given else "a token is required: send it as Authorization: Bearer TOKEN"
+        if role is not None and given:
+            raise RequestError(403, f"this key may only {role}, but the request needs a key with the role {required}")
+        message = "the key is wrong" if is_wrong else "a key is required: send it as Authorization: Bearer KEY"
         raise RequestError(401, message, www_authenticate="Bearer")
 
 
@@ -266,7 +312,7 @@ class Metrics:
         self.seconds = Histogram("dlfh_request_seconds", "Response time.", ["endpoint"], buckets=_SECONDS, **own)
         self.batches = Histogram("dlfh_batch_size", "Requests per batch.", buckets=(1, 2, 4, 8, 16, 32), **own)
         self.waiting = Gauge("dlfh_waiting", "Requests in the queue.", **own)
-        self.items = Gauge("dlfh_items", "Items in the collection.", **own)
+        self.items = Gauge("dlfh_items", "Items in a collection.", ["collection"], **own)
         attempts = "Attempts to load a new state of the collection."
         self.refreshes = Counter("dlfh_refreshes", attempts, ["result"], **own)
 

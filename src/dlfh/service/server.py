@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import uvicorn
@@ -27,19 +27,19 @@ _MAX_HEAD_BYTES = 32 << 10
 
 
 def serve(
-    folder: str | os.PathLike[str],
+    folder: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     settings: Settings | None = None,
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve a collection until SIGTERM or SIGINT. Pending requests are answered before the process exits.
+    """Serve one or several collections until SIGTERM or SIGINT. Pending requests are answered before the process exits.
 
     Parameters
     ----------
-    folder : path
-        Folder of the collection.
+    folder : path or sequence of paths
+        Folder of the collection, or folders of several, as for `create_app`.
     settings : Settings, optional
     host : str
         Address to listen on; by default, only the local machine can connect.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from dlfh.errors import InputError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")  # host names of the local machine
 _MIN_TOKEN, _MAX_TOKEN = 16, 4096  # minimum and maximum length of a token; a shorter one could be guessed
+_ORIGIN = re.compile(r"\*|https?://[^/\s]+")
 _TOKEN = re.compile(rf"[!-~]{{{_MIN_TOKEN},{_MAX_TOKEN}}}")
 
 
@@ -54,9 +54,15 @@ class Settings:
     Attributes
     ----------
     token : str or None
-        Required in requests as ``Authorization: Bearer TOKEN``. By default, no token is required.
+        A key with the role admin, sent as ``Authorization: Bearer KEY``. By default, no key is required.
+    keys : path or None
+        File of further keys (`dlfh key`); it is read again whenever it changes.
+    public : bool
+        Whether clients without a key may read; by default, they may not if there are keys.
     writable : bool
-        Whether items may be added and removed; requires a token.
+        Whether items may be changed; requires keys.
+    origins : tuple of str
+        Origins of web pages that may use the service, such as ``https://shop.example.org``; ``*`` for any.
     hosts : tuple of str
         Host names that requests may use, besides the names of the local machine; ``*`` for any.
     workers : int
@@ -85,11 +91,14 @@ class Settings:
     False
     >>> Settings(writable=True)
     Traceback (most recent call last):
-    dlfh.errors.InputError: a writable service needs a token: set DLFH_TOKEN or use --token-file
+    dlfh.errors.InputError: a writable service needs keys: create one with `dlfh key` and use --keys, or set DLFH_TOKEN
     """
 
     token: str | None = field(default=None, repr=False)  # never printed
+    keys: str | os.PathLike[str] | None = None
+    public: bool = False
     writable: bool = False
+    origins: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     workers: int = field(default_factory=lambda: max(2, min(8, os.cpu_count() or 2)))
     refresh_seconds: float = 1.0
@@ -102,20 +111,13 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
-        if self.writable and self.token is None:
-            raise InputError("a writable service needs a token: set DLFH_TOKEN or use --token-file")
+        if self.writable and self.token is None and self.keys is None:
+            message = "a writable service needs keys: create one with `dlfh key` and use --keys, or set DLFH_TOKEN"
+            raise InputError(message)
+        wrong = next((name for name in self.origins if not _ORIGIN.fullmatch(name)), None)
+        if wrong is not None:
+            raise InputError(f"an origin looks like https://shop.example.org, without a path, got {wrong!r}")
         if self.token is not None and not _TOKEN.fullmatch(self.token):
             problem = f"the token must have {_MIN_TOKEN} or more printable ASCII characters and no spaces"
             command = "python -c 'import secrets; print(secrets.token_urlsafe())'"
             raise InputError(f"{problem}: create one with {command}")
-
-
-def read_token(file: Path | None) -> str | None:
-    """Return the token from a file or, without one, from the environment variable ``DLFH_TOKEN``; None if unset."""
-    if file is None:
-        return os.environ.get("DLFH_TOKEN") or None
-    try:
-        with open(file, encoding="utf-8") as opened:
-            return opened.read(_MAX_TOKEN + 2).strip()
-    except (OSError, ValueError) as error:
-        raise InputError(f"the token cannot be read from {file}: {getattr(error, 'strerror', None) or error}") from None

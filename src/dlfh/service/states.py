@@ -59,6 +59,10 @@ class State:
         zeros = np.zeros((1, n_bytes(self.index.n_bits)), np.uint8)
         for name in self.encoder.searchable_modalities():
             self.index.search(name, zeros, 1, n_jobs=1)
+        for name in self.encoder.text_modalities()[:1]:
+            words = getattr(self.encoder.featurizers_[name], "vocabulary_", ["a"])
+            for _ in range(2):  # the first search of a process does not use compiled functions
+                self.collection.search(name, words[len(words) // 2], 1)
 
     def warm_up_changes(self) -> None:
         """Compile the functions that learn label-set codes, so that the first change is fast."""

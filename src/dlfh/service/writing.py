@@ -18,7 +18,6 @@ from dlfh._persistence.files import replace_file
 from dlfh.collection import Collection
 from dlfh.collection.folder import open_items
 from dlfh.collection.item_codes import columnar
-from dlfh.collection.teaching import edit_items
 from dlfh.datasets import Items
 from dlfh.errors import InputError
 from dlfh.index.items import Item
@@ -77,13 +76,11 @@ class Changes:
         self._check_number(ids, "remove")
         return self._apply(ids, lambda collection: collection.remove([*dict.fromkeys(ids)]), are_known=True)
 
-    def edit(self, ids: Sequence[str], edit: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
-        """Change the metadata of items: all of them or, if an id is unknown, none."""
-
-        def change(collection: Collection) -> None:
-            edit_items(collection, ids, edit)
-
-        return self._apply(ids, change, are_known=True)
+    def edit(self, ids: Sequence[str], edit: Callable[[Collection], int]) -> dict[str, Any]:
+        """Change the metadata of items: all or, if an id is unknown, none. ``edit`` returns how many changed."""
+        changed: list[int] = []
+        done = self._apply(ids, lambda collection: changed.append(edit(collection)), are_known=True)
+        return done | {"replaced": changed[0]}
 
     def undo(self, key: str) -> dict[str, Any]:
         """Restore the versions of items before a change, unless they have been changed since."""
@@ -142,6 +139,7 @@ class Changes:
         ``work`` may return the ids of items that it skipped.
         """
         states, key = self._states, None
+        states.refresh()
         with _writing(states.current) as collection:
             before, state = _versions(collection, ids), collection.index.state
             if are_known and None in before.values():
