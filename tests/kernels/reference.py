@@ -307,13 +307,13 @@ def number_words(offsets, blob, inside):
 
 
 def collect_possible(
-    blocks, bounds, tables, shifts, kinds, levels, eligible, limits, losses, fine_losses, allowed, rows
+    blocks, bounds, tables, kinds, levels, eligible, limits, losses, fine_losses, allowed, shift, rows
 ):
     loss = np.zeros(len(kinds))
     for c, of_term in enumerate(blocks):
         codes = of_term.transpose(0, 2, 1).reshape(-1, of_term.shape[1])[: len(kinds)]
         distances = tables[c][np.arange(codes.shape[1]), codes].sum(axis=1, dtype=np.int64)
-        loss += fine_losses[c][kinds, np.minimum(distances >> shifts[c], fine_losses.shape[2] - 1)]
+        loss += fine_losses[c][kinds, np.minimum(distances >> shift, fine_losses.shape[2] - 1)]
     possible = loss <= allowed[kinds, levels]
     found = np.flatnonzero(possible & (eligible if len(eligible) else True))
     rows[: len(found)] = found

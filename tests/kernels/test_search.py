@@ -53,7 +53,7 @@ def test_bounds_exclude_no_item_of_a_scan_that_closer_bounds_include(
     rng = np.random.default_rng(seed)
     n_items, n_kinds, shift = int(rng.choice([rng.integers(1, 90), rng.integers(500, 1200)])), 4, 4
     blocks = tuple(rng.integers(0, 256, (-(-n_items // 32), n_bytes, 32), np.uint8) for _ in range(n_terms))
-    tables = rng.integers(0, 1 << 9, (n_terms, n_bytes, 256)).astype(np.int32)
+    tables = rng.integers(0, 1 << 9, (n_terms, n_bytes, 256)).astype(np.uint16)
     unit = (1 + 2 * n_bytes // 15) << shift  # 255 units are the largest distance, or more
     bounds = (tables.reshape(n_terms, n_bytes, 32, 8).min(axis=3) // unit).astype(np.uint8)
     slopes = rng.integers(1, 4, (n_terms, n_kinds, 1)).astype(float)
@@ -66,7 +66,7 @@ def test_bounds_exclude_no_item_of_a_scan_that_closer_bounds_include(
     rest = limits.astype(np.int16), losses, fine_losses, allowed
     rows, kept = np.zeros(n_items, np.int64), []
     for function in (compiled("collect_possible"), twin_of("collect_possible")):
-        found = function(blocks, bounds, tables, np.full(n_terms, shift), *items, *rest, rows)
+        found = function(blocks, bounds, tables, *items, *rest, shift, rows)
         kept.append(rows[:found].tolist())
     assert kept[0] == kept[1]
 

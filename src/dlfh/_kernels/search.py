@@ -15,7 +15,7 @@ from dlfh._compile import Kernel
 from dlfh._kernels.inline import popcount, store_sums, sums_at_most, trailing_zeros
 
 #: Number of items at a time; the bytes of a small tile stay in the first-level cache.
-_TILE, _SMALL_TILE = 2048, 512
+_TILE, _SMALL_TILE = 2048, 256
 #: If at most this many items of a small tile are left, they are compared one by one.
 _FEW = 16
 _BYTE = np.uint64(255)
@@ -268,14 +268,14 @@ def sum_tables(tables, codes, rows, distances):
 
 @Kernel
 def collect_possible(
-    blocks, bounds, tables, shifts, kinds, levels, eligible, limits, losses, fine_losses, allowed, rows
+    blocks, bounds, tables, kinds, levels, eligible, limits, losses, fine_losses, allowed, shift, rows
 ):
     """Write the eligible items that can be among the best to ``rows``, in order; return their number.
 
     ``blocks[c][j // 32, b, j % 32]`` is byte b of item j in term c. The loss of an item, a sum over terms, must be at
     most ``allowed[kinds[j], levels[j]]``. It is bounded twice. First by ``losses[c, kind, s]``, with s the sum of
     ``bounds[c, b, byte b >> 3]``, saturating at 255; ``limits`` are the largest sums of the first term that pass if all
-    other losses are 0, negative if none does. Then by ``fine_losses[c, kind, d >> shifts[c]]``, with d the sum of
+    other losses are 0, negative if none does. Then by ``fine_losses[c, kind, d >> shift]``, with d the sum of
     ``tables[c, b, byte b]``, term after term. If ``eligible`` is empty, all items are eligible.
     """
     n_terms, n_bytes, _ = tables.shape
@@ -306,13 +306,13 @@ def collect_possible(
             is_left = loss <= allowed[kind[at], level[at]] and (eligible.size == 0 or eligible[first + np.int64(at)])
             n_left += 1 if is_left else 0
         for c in range(n_terms):  # the bytes are still in the cache
-            of_tile, table, shift = blocks[c][first // 32 : (first + _SMALL_TILE) // 32], tables[c], shifts[c]
+            of_tile, table = blocks[c][first // 32 : (first + _SMALL_TILE) // 32], tables[c]
             n_maybe, n_left = n_left, 0
             for m in range(n_maybe):
                 at = np.uint64(maybe[m])
-                block, place, distance = of_tile[at >> np.uint64(5)], at & np.uint64(31), np.int64(0)
-                for b in range(n_bytes):
-                    distance += table[b, block[b, place]]
+                block, place, distance = at >> np.uint64(5), at & np.uint64(31), np.int64(0)
+                for b in range(n_bytes):  # no view of the block, which would count references
+                    distance += table[b, of_tile[block, b, place]]
                 loss = total[m] + fine_losses[c, kind[at], min(distance >> shift, last_loss)]
                 loss -= losses[c, kind[at], sums[c, at]] if c < n_summed else 0.0
                 maybe[n_left], total[n_left] = at, loss

@@ -21,8 +21,8 @@ from dlfh.index.segment import Part
 
 #: Number of distances at which a term is evaluated to choose the unit of its bounds, and maximum bound in this unit.
 _GRID, _UNITS = 257, 240
-#: Number of intervals of distances by which terms are bounded closely, as a number of bits.
-_FINE_BITS = 10
+#: Bits of the distances that matter, and of the intervals of distances by which terms are bounded closely.
+_SUM_BITS, _FINE_BITS = 14, 10
 #: Relative tolerance of the bounds, because sums are rounded.
 _SLACK = 1e-9
 
@@ -50,7 +50,6 @@ class Bounds(NamedTuple):
     columns: list[tuple[int, ...]]
     bytes: Array
     tables: Array
-    shifts: Integers
     limits: Array
     losses: Floats
     fine_losses: Floats
@@ -62,7 +61,7 @@ class Bounds(NamedTuple):
 
         Bounds are most precise at ``level``, which few items should exceed.
         """
-        rounded, losses, fine_losses, shifts = [], [], [], []
+        rounded, losses, tables, fine_losses = [], [], [], []
         slack = _SLACK * (1 + np.abs(np.where(np.isfinite(allowed), allowed, 0.0)).max())
         most = allowed[:, [level if (allowed[:, level] > 0).any() else 255]]
         for each in evidence:
@@ -76,21 +75,22 @@ class Bounds(NamedTuple):
             rounded.append(np.minimum(table.reshape(len(table), 32, 8).min(axis=2) // unit, 255).astype(np.uint8))
             worth = each.worth(np.arange(256) * unit)
             losses.append(worth[:, :1] - worth)
-            shifts.append(max(0, last.bit_length() - _FINE_BITS))
-            worth = each.worth(np.arange(1 << _FINE_BITS) << shifts[-1])
+            scale = max(0, last.bit_length() - _SUM_BITS)
+            tables.append(np.minimum(table >> scale, 0xFFFF).astype(np.uint16))
+            worth = each.worth(np.arange(1 << _FINE_BITS) << scale + _SUM_BITS - _FINE_BITS)
             fine_losses.append(worth[:, :1] - worth)
-        allowed, tables = allowed + slack, np.stack([each.tables.integers[0] for each in evidence])
+        allowed = allowed + slack
         limits = np.stack([np.searchsorted(*pair, "right") - 1 for pair in zip(losses[0], allowed, strict=True)])
         columns = [each.columns for each in evidence]
         fine, limits = np.stack(fine_losses), limits.astype(np.int16)
-        return cls(columns, np.stack(rounded), tables, np.array(shifts), limits, np.stack(losses), fine, allowed)
+        return cls(columns, np.stack(rounded), np.stack(tables), limits, np.stack(losses), fine, allowed)
 
 
 def possible_rows(part: Part, bounds: Bounds, kinds: Array, levels: Array, eligible: Mask | None) -> Integers:
     """Return the rows of a part that the bounds do not exclude; ``kinds`` and ``levels`` have a byte for each row."""
     checkpoint()
-    columns, *tables = bounds[:4]
+    columns, *tables = bounds[:3]
     blocks, rows = tuple(map(part.segment.blocks, columns)), np.empty(len(part.segment), np.int64)
     mask = np.empty(0, bool) if eligible is None else eligible
-    found = _kernels.collect_possible(blocks, *tables, kinds, levels, mask, *bounds[4:], rows)
+    found = _kernels.collect_possible(blocks, *tables, kinds, levels, mask, *bounds[3:], _SUM_BITS - _FINE_BITS, rows)
     return rows[:found].copy()
