@@ -14,11 +14,11 @@ import scipy.sparse as sp
 
 from dlfh._arrays import Array, Codes, Floats, Mask, Singles
 from dlfh._parallel import checkpoint
-from dlfh._probabilities.scores import probability_of
 from dlfh._validation import Features, check_features
 from dlfh.codes import n_bytes, pack, unpack
-from dlfh.collection.calibration.model import LABEL_RANKINGS, Calibration, probability, query_values
+from dlfh.collection.calibration.model import LABEL_RANKINGS, Calibration, content_words, probability, query_values
 from dlfh.collection.encoder import Encoder
+from dlfh.collection.first_results import FirstResults
 from dlfh.collection.item_codes import LABELS, hashed_codes, without_contents
 from dlfh.collection.query import Query, ResultItem, SearchOptions, SearchResult, labels_of
 from dlfh.collection.ranking import EncodedQuery, Ranked, Ranker, SearchSpace, fetch_shortlist, in_memory
@@ -37,8 +37,8 @@ from dlfh.features.text import BagOfWords
 from dlfh.index import Index
 from dlfh.index.where import names_of, parse_where
 
-#: Minimum probability of an excluded label to exclude an item, and of the first result to count as relevant.
-_EXCLUDED = _LIKELY = 0.5
+#: Minimum probability of the first result to count as relevant.
+_LIKELY = 0.5
 
 
 class Searcher:
@@ -49,6 +49,7 @@ class Searcher:
         self.index = index
         self.words = words
         self._in_database = index.address is not None
+        self._first_results = FirstResults(encoder, index, words)
 
     @property
     def calibration(self) -> Calibration:
@@ -223,7 +224,8 @@ class Searcher:
             labels: Sequence[Singles | None] = [None] * len(group)
             named = [Named()] * len(group)
             if self.encoder.label_model is not None and kind == "text":
-                labels, named = self.encoder.label_queries(modality, values, vectors)  # type: ignore[assignment]
+                predicted = self.encoder.label_probabilities(modality, vectors)
+                labels, named = self.encoder.label_queries(modality, values, predicted)  # type: ignore[assignment]
             elif self.encoder.label_model is not None:
                 labels = self.encoder.label_probabilities(modality, vectors)  # type: ignore[assignment]
             for query, *encoded in zip(group, projections, known.tolist(), labels, named, strict=True):
@@ -293,8 +295,9 @@ class Searcher:
             queries = [Query("text", text, modality, literal=True) for text in texts]
         self.encode(queries)
         encoded = [self._encoded(query, options) for query in queries]
+        space, every = self._local_space(options), np.arange(len(self.index))
         log_odds = [
-            self._shown(ranker.log_odds(each), query, each, options)
+            self._first_results.shown(ranker.log_odds(each), every, query, each, options, space)
             for query, each in zip(queries, encoded, strict=True)
         ]
         learned = np.logical_or.reduce([self.index.states(name)[1] for name in modalities])
@@ -316,17 +319,20 @@ class Searcher:
         if unknown:  # results would be arbitrary
             candidates = np.zeros(len(space.items), bool)
         if query.also is None:
-            ranked = ranker.rank(encoded, candidates)
+            ranked = self._first_results.rank(query, encoded, options, ranker, space, candidates)
         else:
-            alone = self._shown(ranker.log_odds(encoded), query, encoded, options)
+            alone = ranker.log_odds(encoded)
+            alone = self._first_results.shown(alone, np.arange(len(alone)), query, encoded, options, space)
             ranked = self._rank_both(alone, query.also, options, candidates, space)
         searched = tuple(options.modalities or ())
         is_calibrated = self.calibration.is_fitted_for(options.ranking or "", encoded.modality or "")
         confidence = 1.0 if text.understanding is None else text.understanding.confidence
         probabilities: Sequence[float | None] = [None] * len(ranked.positions)
         if is_calibrated:
-            shown = ranked.log_odds if query.also else self._shown(ranked.log_odds, query, encoded, options)
-            probabilities = (confidence * probability(shown)).tolist()
+            shown = ranked.log_odds
+            if query.also is None:
+                shown = self._first_results.shown(shown, ranked.positions, query, encoded, options, space)
+            probabilities = np.minimum.accumulate(confidence * probability(shown)).tolist()
         found = []
         items = list(space.items.items(ranked.positions.tolist()))
         names = [next((name for name in searched if name in item.codes), next(iter(item.codes))) for item in items]
@@ -360,11 +366,6 @@ class Searcher:
         counts = Counter(label for item in some for label in labels_of(item.metadata or {}))
         return [label for label, _ in counts.most_common(8)]
 
-    def _shown(self, log_odds: Floats, query: Query, encoded: EncodedQuery, options: SearchOptions) -> Floats:
-        """Return the log-odds corrected for the first results."""
-        about = options.ranking or "", encoded.modality or "", encoded.text, query.named.words
-        return self.calibration.shown_log_odds(log_odds, *about)
-
     def _rank_both(
         self, log_odds: Floats, text: Query, options: SearchOptions, candidates: Mask | None, space: SearchSpace
     ) -> Ranked:
@@ -375,7 +376,10 @@ class Searcher:
         others = np.full(len(log_odds), 700.0)  # a text that only excludes matches with certainty
         if tokens(encoded.text or ""):
             others = Ranker(space.items, self.encoder, encoded.modality, filled, space.matches).log_odds(encoded)
-        product = probability(log_odds) * probability(self._shown(others, text, encoded, filled))
+        every = np.arange(len(others))
+        product = probability(log_odds) * probability(
+            self._first_results.shown(others, every, text, encoded, filled, space)
+        )
         eligible = (product > 0) & (product >= (options.min_probability or 0.0))
         positions = np.flatnonzero(eligible if candidates is None else candidates & eligible)
         values = product[positions]
@@ -389,28 +393,19 @@ class Searcher:
 
         Return None without any.
         """
-        terms = text.understanding.excluded if text.understanding is not None else ()
+        asked = text.understanding.excluded if text.understanding is not None else ()
         is_item = query.kind == "id" and query.value in space.items
-        if not terms and not is_item:
+        if not asked and not is_item:
             return None
         excluded, model = np.zeros(len(space.items), bool), self.encoder.label_model
         if is_item:
             excluded[space.items.positions([query.value])] = True
-        for term in terms:
-            has_all, words = np.ones(len(space.items), bool), tokens(term)
+        for term in asked:
             names = [] if model is None else [*self.encoder.label_names(self.modality_of(text))[0].find(term)]
-            for named, numbers in names:
-                assert model is not None
-                asked = np.zeros((1, model.n_labels), np.float32)
-                asked[0, numbers] = 1
-                (distances,) = space.items.distances(LABELS, model.tables(asked, "any"))
-                probabilities = probability_of(-distances, "any", exclusive=model.exclusive)
-                has_all &= np.isfinite(distances) & (probabilities >= _EXCLUDED)
-                words = [word for word in words if word not in named]
-            for word in words if self.words.modalities else ():
-                matching = space.matches(word, range(len(self.words.modalities)))
-                has_all &= np.isin(np.arange(len(has_all)), matching.positions)
-            excluded |= has_all & bool(names or (words and self.words.modalities))
+            words = content_words(term, frozenset(word for named, _ in names for word in named))
+            positions = self._first_results.with_words(words, space) if words else np.arange(len(excluded))
+            has_labels = self._first_results.with_labels([numbers for _, numbers in names], positions, space)
+            excluded[positions[has_labels & bool(names or words)]] = True
         return excluded
 
     def _notes(self, query: Query, found: Sequence[ResultItem]) -> Iterator[str]:
