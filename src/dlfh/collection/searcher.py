@@ -193,8 +193,13 @@ class Searcher:
         words = {word for each in texts if isinstance(each, BagOfWords) for word in each.vocabulary_}
         labels = () if encoder.label_model is None else encoder.label_model.names or ()
         names = LabelNames([*map(str, labels)], {})
-        replaced = (read_synonyms(self.words.folder, file) for file in (SYNONYMS_FILE, SIMILAR_FILE))
-        return QueryReader(frozenset(words | names.words), self.words.contains, names.name_length, *replaced)
+        synonyms, similar = (read_synonyms(self.words.folder, file) for file in (SYNONYMS_FILE, SIMILAR_FILE))
+        # Pieces of an unknown word may be known, and so may words of a database that are not loaded yet.
+        drops = not self._in_database and all(
+            isinstance(each, BagOfWords) and each.analyzer == "word" for each in texts
+        )
+        known = frozenset(words | names.words)
+        return QueryReader(known, self.words.contains, names.name_length, synonyms, similar, drops)
 
     def forget_words(self) -> None:
         """Read synonyms again before the next query."""
