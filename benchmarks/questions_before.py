@@ -23,10 +23,13 @@ SHOWN, LOOKED_AT = 5, 100
 def cells(right: Sequence[Sized[str]], results: Sequence[Sequence[tuple[str, float]]]) -> list[str]:
     """Return the cells of a row: accuracy, probabilities, and the share of questions without results.
 
+    If fewer than five answers are right, only as many results count.
+
     right: By question, the ids of right answers. results: By question, ids and probabilities.
     """
     hits = [[row in ids for row, _ in result] for ids, result in zip(right, results, strict=True)]
-    first = [float(np.mean(each[:SHOWN])) if each else 0.0 for each in hits]
+    n_places = [min(SHOWN, max(len(ids), 1)) for ids in right]
+    first = [sum(each[:n]) / n for each, n in zip(hits, n_places, strict=True)]
     ranks = [1 / (each.index(True) + 1) if True in each else 0.0 for each in hits]
     best = np.array([result[0][1] if result else 0.0 for result in results])
     shares = [f"{np.mean(values):.3f}" if any(map(len, right)) else "–" for values in (first, ranks)]
@@ -35,8 +38,8 @@ def cells(right: Sequence[Sized[str]], results: Sequence[Sequence[tuple[str, flo
 
 
 def main(questions: Path, output: Path) -> None:
-    from benchmarks.answers_data import iapr, icons, photographs  # of the earlier version
-    from dlfh import Collection, Encoder
+    from benchmarks.answers_data import Setting, iapr, icons, photographs  # of the earlier version
+    from dlfh import Collection
     from dlfh.datasets import Items, read_arrays
 
     warnings.simplefilter("ignore")
@@ -51,7 +54,8 @@ def main(questions: Path, output: Path) -> None:
             items = Items.of(items.modalities, labels, items.ids)
         else:
             items = icons(work) if name == "icons" else photographs(data, work)
-        with Collection.build(work / f"built-{len(before)}", items, Encoder.for_items(items)).collection as collection:
+        encoder = Setting(name, items, items, items).encoder()
+        with Collection.build(work / f"built-{len(before)}", items, encoder).collection as collection:
             before[name] = {}
             for kind, asked in kinds.items():
                 found = [collection.search("text", text, LOOKED_AT) for text, _ in asked]

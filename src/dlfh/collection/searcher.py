@@ -37,9 +37,6 @@ from dlfh.features.text import BagOfWords
 from dlfh.index import Index
 from dlfh.index.where import names_of, parse_where
 
-#: Minimum probability of the first result to count as relevant.
-_LIKELY = 0.5
-
 
 class Searcher:
     """Answers queries with the items of a collection, whose index has the columns of `dlfh.collection.item_codes`."""
@@ -418,9 +415,11 @@ class Searcher:
         if query.understanding is not None:
             yield from query.understanding.sentences()
         model, asked = self.encoder.label_model, query.named.labels
-        if model is None or len(asked) < 2 or not found or (found[0].probability or 0.0) >= _LIKELY:
+        if model is None or len(asked) < 2 or not found:
             return
         names = [str((model.names or ())[labels[0]]) for labels in asked]
+        if {*names} <= {*found[0].labels}:
+            return
         every: dict[str, Any] = {"and": [{"labels": name} for name in names]}
         if not self.index.matches(every).any():
             counts = ", ".join(f"{int(self.index.matches({'labels': name}).sum()):,} {name}" for name in names)
