@@ -6,7 +6,15 @@ Collections of all icons, photographs and every fourth photograph of IAPR TC-12 
 prepared by `dlfh meaning`. Questions are names of labels and pairs of labels, with typing errors, in singular and
 plural, and with negation; their synonyms in WordNet that do not occur in the collection; off-topic words; and the words
 in benchmarks/similar_words.csv. All were drawn with a fixed seed, or written by hand, before any was asked. Each is
-asked literally (`literal`), and as understood by default.
+asked literally (`literal`), and as understood by default. Captions of IAPR TC-12 are word numbers, so all of its
+questions name labels.
+
+The answers of an earlier version are measured by that version, in a process with its packages (its `benchmarks` read
+the data):
+
+    python -m benchmarks.questions_study --save questions.json
+    PYTHONPATH=/path/to/earlier/src:/path/to/earlier python benchmarks/questions_before.py questions.json before.json
+    python -m benchmarks.questions_study --before before.json --write docs/answers.md
 """
 
 from __future__ import annotations
@@ -14,6 +22,7 @@ from __future__ import annotations
 import argparse
 import csv
 import itertools
+import json
 import os
 import re
 import tempfile
@@ -25,14 +34,14 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.answers_data import iapr, icons, photographs
+from benchmarks.questions_before import LOOKED_AT, SHOWN, cells
 from benchmarks.report import fill
 from dlfh import Collection, Encoder
 from dlfh.collection.meaning import WordNet, find_wordnet
 from dlfh.collection.understanding import singular
 from dlfh.datasets import Items, read_arrays
 
-#: Questions of a kind, and answers that are looked at.
-_MAX_QUESTIONS, _SHOWN, _LOOKED_AT = 100, 5, 100
+_MAX_QUESTIONS = 100
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _NONSENSE = """
     sdkjfh qwpoeiru zxmvnb glorptz ubbeldy wrtzkj asjdhg vvquil blorfen zarkanoid quuxify frobnitz snorfle wibblate
@@ -71,19 +80,18 @@ def inflected(text: str) -> str:
     return text[:-1] if text.endswith("s") and not text.endswith("ss") else f"{text}s"
 
 
-def questions(name: str, collection: Collection, wordnet: WordNet) -> Iterator[tuple[str, list[Question]]]:
+def questions(name: str, asked_of: Items, wordnet: WordNet) -> Iterator[tuple[str, list[Question]]]:
     """Yield kinds of questions, and the questions."""
     rng = np.random.default_rng(0)
     items: dict[str, set[str]] = {}
     with_word: dict[str, set[str]] = {}
-    for item in collection:
-        card = item.metadata or {}
-        for label in card.get("labels") or []:
-            items.setdefault(label, set()).add(item.id)
-        for word in words_of(" ".join([str(card.get("text", "")), *(card.get("labels") or [])])):
-            with_word.setdefault(word, set()).add(item.id)
+    for row, text, labels in zip(asked_of.ids, asked_of.modalities["text"], asked_of.labels or [], strict=True):
+        for label in labels:
+            items.setdefault(label, set()).add(row)
+        for word in words_of(" ".join([text, *labels])):
+            with_word.setdefault(word, set()).add(row)
     names = {label: label.replace("_", " ").replace("+", "").lower() for label in items}
-    common = sorted(label for label, ids in items.items() if 8 <= len(ids) <= len(collection) / 2)
+    common = sorted(label for label, ids in items.items() if 8 <= len(ids) <= len(asked_of) / 2)
     one = [Question(names[label], frozenset(items[label])) for label in rng.permutation(common)]
     pairs = [(str(a), str(b)) for a, b in rng.permutation([*itertools.permutations(common, 2)])]
     both = [(a, b, items[a] & items[b]) for a, b in pairs]
@@ -101,7 +109,7 @@ def questions(name: str, collection: Collection, wordnet: WordNet) -> Iterator[t
         [
             Question(f"{names[a]} {word} {names[b]}", frozenset(items[a] - items[b]))
             for (a, b, ids), word in zip(both, itertools.cycle(["not", "without", "except"]), strict=False)
-            if len(ids) >= 3 and len(items[a] - items[b]) >= _SHOWN
+            if len(ids) >= 3 and len(items[a] - items[b]) >= SHOWN
         ],
     )
     synonyms = [
@@ -143,12 +151,16 @@ def named_iapr(data: Path) -> Items:
     return Items.of(items.modalities, labels, items.ids)
 
 
-def built(name: str, work: Path, data: Path) -> Collection:
-    """Return the collection of a data set; build it on first use."""
+def read(name: str, work: Path, data: Path) -> Items:
+    """Return the items of a data set."""
     readers = {"icons": lambda: icons(work), "photographs": lambda: photographs(data, work)}
+    return readers.get(name, lambda: named_iapr(data))()
+
+
+def built(name: str, work: Path, items: Items) -> Collection:
+    """Return the collection of a data set; build it on first use."""
     folder = work / f"questions-{name.replace(' ', '-')}"
     if not (folder / "similar.txt").exists():
-        items = readers.get(name, lambda: named_iapr(data))()
         with Collection.build(folder, items, Encoder.for_items(items)).collection as collection:
             collection.prepare_meaning()
     return Collection.open(folder)
@@ -159,22 +171,35 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="document to write the table to")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "dlfh-questions")
     parser.add_argument("--sets", nargs="+", default=["icons", "photographs", "IAPR TC-12"])
+    parser.add_argument("--save", type=Path, help="file to write the questions to, without asking them")
+    parser.add_argument("--before", type=Path, help="file with the results of benchmarks/questions_before.py")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     arguments.work.mkdir(parents=True, exist_ok=True)
-    wordnet = WordNet(find_wordnet())
-    rows = ["| data | question | questions | first five right | first right answer, mean 1/rank | median probability "]
-    rows[0] += "of the first | above 0.9 | nothing found |"
-    rows.append("|---|---|---|---|---|---|---|---|")
-    for name in arguments.sets:
-        with built(name, arguments.work, Path(os.environ.get("DLFH_DATA", "."))) as collection:
-            for kind, asked in questions(name, collection, wordnet):
-                some = asked[:_MAX_QUESTIONS]
-                if not some:
-                    continue
-                both = zip(*(measured(collection, some, literal=literal) for literal in (True, False)), strict=True)
-                cells = [before if before == after else f"{before} → {after}" for before, after in both]
-                rows.append(" | ".join([f"| {name}", kind, str(len(some)), *cells]) + " |")
+    wordnet, data = WordNet(find_wordnet()), Path(os.environ.get("DLFH_DATA", "."))
+    sets = {name: read(name, arguments.work, data) for name in arguments.sets}
+    every = {
+        name: {kind: asked[:_MAX_QUESTIONS] for kind, asked in questions(name, items, wordnet) if asked}
+        for name, items in sets.items()
+    }
+    if arguments.save:
+        plain = {
+            name: {kind: [[text, sorted(right)] for text, right in asked] for kind, asked in kinds.items()}
+            for name, kinds in every.items()
+        }
+        arguments.save.write_text(json.dumps(plain))
+        return
+    before = json.loads(arguments.before.read_text()) if arguments.before else {}
+    columns = "first five right | first right answer, mean 1/rank | median probability of the first | above 0.9"
+    rows = [f"| data | question | questions | {columns} | nothing found | said that no item has both |"]
+    rows.append("|---|---|---|---|---|---|---|---|---|")
+    for name, kinds in every.items():
+        with built(name, arguments.work, sets[name]) as collection:
+            for kind, asked in kinds.items():
+                stages = [before[name][kind]] if before else []
+                stages += [measured(collection, asked, literal=literal) for literal in (True, False)]
+                found = [" → ".join(each) if len({*each}) > 1 else each[0] for each in zip(*stages, strict=True)]
+                rows.append(" | ".join([f"| {name}", kind, str(len(asked)), *found]) + " |")
                 print(rows[-1], flush=True)
     if arguments.write:
         fill(arguments.write, {"questions": "\n".join(rows)})
@@ -182,15 +207,10 @@ def main() -> None:
 
 def measured(collection: Collection, asked: list[Question], *, literal: bool) -> list[str]:
     """Return the cells of a row."""
-    found = [collection.search("text", question.text, _LOOKED_AT, literal=literal) for question in asked]
-    hits = [[item.id in question.right for item in result] for question, result in zip(asked, found, strict=True)]
-    right = [float(np.mean(each[:_SHOWN])) if each else 0.0 for each in hits]
-    ranks = [1 / (each.index(True) + 1) if True in each else 0.0 for each in hits]
-    best = np.array([result[0].probability or 0.0 if len(result) else 0.0 for result in found])
-    possible = any(question.right for question in asked)
-    cells = [f"{np.mean(values):.3f}" if possible else "–" for values in (right, ranks)]
-    nothing = np.mean([len(result) == 0 for result in found])
-    return [*cells, f"{np.median(best):.3f}", f"{np.mean(best > 0.9):.2f}", f"{nothing:.2f}"]
+    found = [collection.search("text", question.text, LOOKED_AT, literal=literal) for question in asked]
+    told = np.mean(["No item has the labels" in " ".join(result.notes) for result in found])
+    results = [[(item.id, item.probability or 0.0) for item in result] for result in found]
+    return [*cells([question.right for question in asked], results), f"{told:.2f}"]
 
 
 if __name__ == "__main__":

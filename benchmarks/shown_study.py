@@ -99,7 +99,8 @@ def measure(name: str, items: Items, n_splits: int) -> list[str]:
         queries, first = items.take(np.sort(order[split::5])), items.take(np.sort(np.delete(order, np.s_[split::5])))
         with tempfile.TemporaryDirectory() as folder:
             # Features as most trials choose them, so that a collection takes seconds to build.
-            encoder = Encoder.for_items(first, image_features="combined", text_features="tfidf")
+            images = None if isinstance(first.modalities["image"], np.ndarray) else "combined"
+            encoder = Encoder.for_items(first, image_features=images or "auto", text_features="tfidf")
             with Collection.build(Path(folder) / "built", first, encoder).collection as collection:
                 for kind, asked in questions(queries, collection, np.random.default_rng(split)):
                     n_asked[kind] = n_asked.get(kind, 0) + len(asked)

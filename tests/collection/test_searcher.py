@@ -136,3 +136,28 @@ def test_a_corrected_word_lowers_the_probability(pets: Collection) -> None:
     typed, literal = pets.search("english", "pett"), pets.search("english", "pet")
     assert typed.ids == literal.ids
     assert (typed[0].probability or 0.0) == pytest.approx(0.99 * (literal[0].probability or 0.0))
+
+
+@pytest.mark.parametrize("text", ["dog x7", "x7 dog cat", "7 x7", "cat", "pet x4"])
+def test_items_with_everything_that_is_asked_for_come_first_and_probabilities_fall(pets: Collection, text: str) -> None:
+    found = pets.search("english", text, 120)
+    asked = {word for word in text.split() if word != "pet"}
+    complete = [
+        asked <= {*item.metadata["english"].split()} and ("pet" not in text or "pet" in item.labels) for item in found
+    ]
+    assert complete == sorted(complete, reverse=True)
+    probabilities = [item.probability or 0.0 for item in found]
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert pets.search("english", text, 5).ids == found.ids[:5]
+
+
+def test_an_excluded_term_needs_all_of_its_words(pets: Collection) -> None:
+    every = pets.search("english", "pet", 120).ids
+    fewer = pets.search("english", "pet without dog x7", 120).ids
+    assert {*every} - {*fewer} == {item.id for item in pets if (item.metadata or {})["english"] == "7 dog x7"}
+
+
+def test_labels_that_no_item_has_together_are_named_with_their_numbers(pets: Collection) -> None:
+    found = pets.search("english", "pet car")
+    assert found.notes == ("No item has the labels pet and car together (80 pet, 40 car). Showing the closest items",)
+    assert not pets.search("english", "pet").notes

@@ -70,6 +70,16 @@ def test_words_that_the_collection_lacks_are_named() -> None:
     assert read("the red shoes for winter") == Understanding("the red shoes for winter")
 
 
+def test_unknown_words_beside_labels_or_one_word_are_left_out_and_lower_the_confidence() -> None:
+    reader = QueryReader(frozenset(WORDS.split()), PHRASES.__contains__, NAMES.name_length, drops_unknown=True)
+    understood = reader.read("red watches forecast")
+    assert (understood.text, understood.unknown) == ("red watches", ("forecast",))
+    assert understood.confidence == pytest.approx(2 / 3)
+    assert reader.read("belt forecast").confidence == 1 / 2
+    assert reader.read("belt").confidence == reader.read("leather belt forecast").confidence == 1
+    assert reader.read("parliament").text == "parliament"  # nothing else is left
+
+
 def test_a_file_of_synonyms_replaces_words(tmp_path: Path) -> None:
     assert read_synonyms(tmp_path) == {}
     (tmp_path / "synonyms.txt").write_text("# mine\nsneakers, Trainers => shoes\n\nrouge, red\nnavy jeans => blue\n")

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Probability of a label that a text names in unknown words, and minimum probability of a label that it names.
 _NAMED, _LIKELY = 0.95, 0.5
+#: Maximum number of training items that calibration uses as queries.
+_MAX_LEFT_OUT = 400
 
 
 class Encoder(Parameterized):
@@ -207,7 +209,7 @@ class Encoder(Parameterized):
         learns_codes = "learned" in model.info.protocols
         learned = {name: used & labelled & mask & learns_codes for name, mask in present.items()}
         incomplete = used & ~np.logical_and.reduce([labelled, *present.values()])
-        leave_one_out, suggested = {}, {}
+        leave_one_out, suggested, queries = {}, {}, {}
         for name, mask in learned.items():
             points = np.flatnonzero(mask)
             if not len(points):
@@ -221,7 +223,9 @@ class Encoder(Parameterized):
                 probabilities = model.label_probabilities_leave_one_out(name, matrix, indicator)
                 if probabilities is not None:
                     suggested[name] = self.label_model.encode_suggested(name, probabilities)
-        return Training(vectors, rows, learned, int(incomplete.sum()), leave_one_out, suggested)
+                    some = slice(None, None, len(points) // _MAX_LEFT_OUT + 1)
+                    queries[name] = points[some], probabilities[some]
+        return Training(vectors, rows, learned, int(incomplete.sum()), leave_one_out, suggested, queries)
 
     def refitted(self, vectors: ItemVectors, labels: Sequence[Sequence[str]]) -> tuple[Encoder, Training]:
         """Return an encoder with the same features, fitted to the vectors and labels of items, and its training.
@@ -381,13 +385,13 @@ class Encoder(Parameterized):
         with blas_threads(self.model_.n_jobs), Workers(self.model_.n_jobs) as workers:
             return self.label_model.functions[modality].project(vectors, modality, workers)
 
-    def label_queries(self, modality: str, texts: Sequence[str], vectors: Features) -> tuple[Singles, list[Named]]:
-        """Return the probability of each label for texts with these vectors, and the labels that texts name.
+    def label_queries(self, modality: str, texts: Sequence[str], predicted: Singles) -> tuple[Singles, list[Named]]:
+        """Return the probability of each label for texts, given the predicted ones, and the labels that texts name.
 
         A text that names a label asks for it, even if the name consists of words unknown to the model. A text that
         consists of label names asks for these labels only.
         """
-        probabilities, found = self.label_probabilities(modality, vectors), []
+        probabilities, found = predicted.copy(), []
         names, is_unknown = self.label_names(modality)
         for row, text in enumerate(texts):
             named = [*names.find(text)]

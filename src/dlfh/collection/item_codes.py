@@ -129,6 +129,7 @@ class Training:
     n_incomplete: int  # training items that lack a modality or, for supervised methods, labels
     leave_one_out: dict[str, Singles]  # by modality, projections (learned, n_bits), if the method computes them
     suggested_labels: dict[str, Codes]  # by modality, leave-one-out label probabilities (learned, 2 x bytes)
+    queries: dict[str, tuple[Integers, Singles]]  # by modality, some items and their leave-one-out label probabilities
 
     def __len__(self) -> int:
         return len(self.items)

@@ -14,11 +14,11 @@ import scipy.sparse as sp
 
 from dlfh._arrays import Array, Codes, Floats, Mask, Singles
 from dlfh._parallel import checkpoint
-from dlfh._probabilities.scores import probability_of
 from dlfh._validation import Features, check_features
 from dlfh.codes import n_bytes, pack, unpack
-from dlfh.collection.calibration.model import LABEL_RANKINGS, Calibration, probability, query_values
+from dlfh.collection.calibration.model import LABEL_RANKINGS, Calibration, content_words, probability, query_values
 from dlfh.collection.encoder import Encoder
+from dlfh.collection.first_results import FirstResults
 from dlfh.collection.item_codes import LABELS, hashed_codes, without_contents
 from dlfh.collection.query import Query, ResultItem, SearchOptions, SearchResult, labels_of
 from dlfh.collection.ranking import EncodedQuery, Ranked, Ranker, SearchSpace, fetch_shortlist, in_memory
@@ -37,9 +37,6 @@ from dlfh.features.text import BagOfWords
 from dlfh.index import Index
 from dlfh.index.where import names_of, parse_where
 
-#: Minimum probability of an excluded label to exclude an item, and of the first result to count as relevant.
-_EXCLUDED = _LIKELY = 0.5
-
 
 class Searcher:
     """Answers queries with the items of a collection, whose index has the columns of `dlfh.collection.item_codes`."""
@@ -49,6 +46,7 @@ class Searcher:
         self.index = index
         self.words = words
         self._in_database = index.address is not None
+        self._first_results = FirstResults(encoder, index, words)
 
     @property
     def calibration(self) -> Calibration:
@@ -195,8 +193,13 @@ class Searcher:
         words = {word for each in texts if isinstance(each, BagOfWords) for word in each.vocabulary_}
         labels = () if encoder.label_model is None else encoder.label_model.names or ()
         names = LabelNames([*map(str, labels)], {})
-        replaced = (read_synonyms(self.words.folder, file) for file in (SYNONYMS_FILE, SIMILAR_FILE))
-        return QueryReader(frozenset(words | names.words), self.words.contains, names.name_length, *replaced)
+        synonyms, similar = (read_synonyms(self.words.folder, file) for file in (SYNONYMS_FILE, SIMILAR_FILE))
+        # Pieces of an unknown word may be known, and so may words of a database that are not loaded yet.
+        drops = not self._in_database and all(
+            isinstance(each, BagOfWords) and each.analyzer == "word" for each in texts
+        )
+        known = frozenset(words | names.words)
+        return QueryReader(known, self.words.contains, names.name_length, synonyms, similar, drops)
 
     def forget_words(self) -> None:
         """Read synonyms again before the next query."""
@@ -226,7 +229,8 @@ class Searcher:
             labels: Sequence[Singles | None] = [None] * len(group)
             named = [Named()] * len(group)
             if self.encoder.label_model is not None and kind == "text":
-                labels, named = self.encoder.label_queries(modality, values, vectors)  # type: ignore[assignment]
+                predicted = self.encoder.label_probabilities(modality, vectors)
+                labels, named = self.encoder.label_queries(modality, values, predicted)  # type: ignore[assignment]
             elif self.encoder.label_model is not None:
                 labels = self.encoder.label_probabilities(modality, vectors)  # type: ignore[assignment]
             for query, *encoded in zip(group, projections, known.tolist(), labels, named, strict=True):
@@ -296,8 +300,9 @@ class Searcher:
             queries = [Query("text", text, modality, literal=True) for text in texts]
         self.encode(queries)
         encoded = [self._encoded(query, options) for query in queries]
+        space, every = self._local_space(options), np.arange(len(self.index))
         log_odds = [
-            self._shown(ranker.log_odds(each), query, each, options)
+            self._first_results.shown(ranker.log_odds(each), every, query, each, options, space)
             for query, each in zip(queries, encoded, strict=True)
         ]
         learned = np.logical_or.reduce([self.index.states(name)[1] for name in modalities])
@@ -320,9 +325,12 @@ class Searcher:
             candidates = np.zeros(len(space.items), bool)
         is_marked = bool(options.relevant or options.irrelevant)
         if query.also is None and not is_marked:
-            ranked = ranker.rank(encoded, candidates)
+            ranked = self._first_results.rank(query, encoded, options, ranker, space, candidates)
         else:
-            log_odds = ties = self._shown(ranker.log_odds(encoded), query, encoded, options)
+            log_odds = ranker.log_odds(encoded)
+            log_odds = ties = self._first_results.shown(
+                log_odds, np.arange(len(log_odds)), query, encoded, options, space
+            )
             if query.also is not None:
                 log_odds, ties = self._with_words(log_odds, query.also, options, space)
             if is_marked:
@@ -333,10 +341,10 @@ class Searcher:
         confidence = 1.0 if text.understanding is None else text.understanding.confidence
         probabilities: Sequence[float | None] = [None] * len(ranked.positions)
         if is_calibrated:
-            shown = (
-                ranked.log_odds if query.also or is_marked else self._shown(ranked.log_odds, query, encoded, options)
-            )
-            probabilities = (confidence * probability(shown)).tolist()
+            shown = ranked.log_odds
+            if query.also is None and not is_marked:
+                shown = self._first_results.shown(shown, ranked.positions, query, encoded, options, space)
+            probabilities = np.minimum.accumulate(confidence * probability(shown)).tolist()
         found = []
         items = list(space.items.items(ranked.positions.tolist()))
         names = [next((name for name in searched if name in item.codes), next(iter(item.codes))) for item in items]
@@ -370,11 +378,6 @@ class Searcher:
         counts = Counter(label for item in some for label in labels_of(item.metadata or {}))
         return [label for label, _ in counts.most_common(8)]
 
-    def _shown(self, log_odds: Floats, query: Query, encoded: EncodedQuery, options: SearchOptions) -> Floats:
-        """Return the log-odds corrected for the first results."""
-        about = options.ranking or "", encoded.modality or "", encoded.text, query.named.words
-        return self.calibration.shown_log_odds(log_odds, *about)
-
     def _with_words(
         self, log_odds: Floats, text: Query, options: SearchOptions, space: SearchSpace
     ) -> tuple[Floats, Floats]:
@@ -385,7 +388,10 @@ class Searcher:
         others = np.full(len(log_odds), 700.0)  # a text that only excludes matches with certainty
         if tokens(encoded.text or ""):
             others = Ranker(space.items, self.encoder, encoded.modality, filled, space.matches).log_odds(encoded)
-        product = probability(log_odds) * probability(self._shown(others, text, encoded, filled))
+        every = np.arange(len(others))
+        product = probability(log_odds) * probability(
+            self._first_results.shown(others, every, text, encoded, filled, space)
+        )
         with np.errstate(divide="ignore"):
             return np.log(product) - np.log1p(-np.minimum(product, 1 - 1e-16)), log_odds + others
 
@@ -411,28 +417,19 @@ class Searcher:
 
         Return None without any.
         """
-        terms = text.understanding.excluded if text.understanding is not None else ()
+        asked = text.understanding.excluded if text.understanding is not None else ()
         is_item = query.kind == "id" and query.value in space.items
-        if not terms and not is_item:
+        if not asked and not is_item:
             return None
         excluded, model = np.zeros(len(space.items), bool), self.encoder.label_model
         if is_item:
             excluded[space.items.positions([query.value])] = True
-        for term in terms:
-            has_all, words = np.ones(len(space.items), bool), tokens(term)
+        for term in asked:
             names = [] if model is None else [*self.encoder.label_names(self.modality_of(text))[0].find(term)]
-            for named, numbers in names:
-                assert model is not None
-                asked = np.zeros((1, model.n_labels), np.float32)
-                asked[0, numbers] = 1
-                (distances,) = space.items.distances(LABELS, model.tables(asked, "any"))
-                probabilities = probability_of(-distances, "any", exclusive=model.exclusive)
-                has_all &= np.isfinite(distances) & (probabilities >= _EXCLUDED)
-                words = [word for word in words if word not in named]
-            for word in words if self.words.modalities else ():
-                matching = space.matches(word, range(len(self.words.modalities)))
-                has_all &= np.isin(np.arange(len(has_all)), matching.positions)
-            excluded |= has_all & bool(names or (words and self.words.modalities))
+            words = content_words(term, frozenset(word for named, _ in names for word in named))
+            positions = self._first_results.with_words(words, space) if words else np.arange(len(excluded))
+            has_labels = self._first_results.with_labels([numbers for _, numbers in names], positions, space)
+            excluded[positions[has_labels & bool(names or words)]] = True
         return excluded
 
     def _notes(self, query: Query, found: Sequence[ResultItem]) -> Iterator[str]:
@@ -440,9 +437,11 @@ class Searcher:
         if query.understanding is not None:
             yield from query.understanding.sentences()
         model, asked = self.encoder.label_model, query.named.labels
-        if model is None or len(asked) < 2 or not found or (found[0].probability or 0.0) >= _LIKELY:
+        if model is None or len(asked) < 2 or not found:
             return
         names = [str((model.names or ())[labels[0]]) for labels in asked]
+        if {*names} <= {*found[0].labels}:
+            return
         every: dict[str, Any] = {"and": [{"labels": name} for name in names]}
         if not self.index.matches(every).any():
             counts = ", ".join(f"{int(self.index.matches({'labels': name}).sum()):,} {name}" for name in names)

@@ -19,7 +19,7 @@ from dlfh._arrays import Singles
 from dlfh._limits import check_regular_file
 from dlfh._persistence.files import read_regular
 from dlfh.collection.negation import split_negated
-from dlfh.collection.words import tokens
+from dlfh.collection.words import tokens, without_words
 from dlfh.errors import InputError
 from dlfh.features.text import ENGLISH_STOP_WORDS
 
@@ -49,7 +49,7 @@ class Named(NamedTuple):
 class Understanding:
     """How a text query was understood.
 
-    text: The rewritten query, without the excluded words.
+    text: The rewritten query, without excluded words and, if only one word or names of labels are left, unknown ones.
     corrected: Words with a typing error, and their corrections.
     alternatives: Unknown words, and several equally similar known words.
     synonyms: Words, and the synonyms that replace them.
@@ -68,8 +68,14 @@ class Understanding:
 
     @property
     def confidence(self) -> float:
-        """The probability that the rewritten query means the same as the original one."""
-        return _RIGHT_CORRECTION ** len(self.corrected) * _RIGHT_MEANING ** len(self.similar)
+        """The probability that the rewritten query means the same as the original one.
+
+        Without an unknown word it means part of it: by the share of words that are left.
+        """
+        words = [word for word in tokens(self.text) if word not in _NEUTRAL]
+        dropped = [word for word in self.unknown if word not in words]
+        share = len(words) / (len(words) + len(dropped)) if words else 1.0
+        return share * _RIGHT_CORRECTION ** len(self.corrected) * _RIGHT_MEANING ** len(self.similar)
 
     def sentences(self) -> Iterator[str]:
         """Yield notes for the user, as sentences without a full stop."""
@@ -96,6 +102,7 @@ class QueryReader:
     name_length: Callable[[Sequence[str]], int]  # `LabelNames.name_length`
     synonyms: Mapping[str, str] = field(default_factory=dict)  # replacements of words and phrases, in lower case
     similar: Mapping[str, str] = field(default_factory=dict)  # replacements of words that are rare in the collection
+    drops_unknown: bool = False  # whether words that no item has may be left out
 
     def read(self, text: str) -> Understanding:
         kept, excluded = split_negated(_spell_emoji(text), self.is_known, self.name_length)
@@ -115,7 +122,18 @@ class QueryReader:
         for typed, word in (corrected | similar).items():
             rewritten = re.sub(rf"(?i)(?<!\w){re.escape(typed)}(?!\w)", word, rewritten)
         left = tuple(word for word in unknown if word not in corrected)
+        known = without_words(rewritten, frozenset(left))
+        if self.drops_unknown and left and (len(tokens(known)) == 1 or self._names_labels(tokens(known))):
+            rewritten = known  # longer texts are calibrated with unknown words
         return Understanding(rewritten, corrected, alternatives, synonyms, similar, tuple(excluded), left)
+
+    def _names_labels(self, words: Sequence[str]) -> bool:
+        """Return whether a text consists of names of labels."""
+        while words and (length := self.name_length(words)):
+            words = words[length:]
+            if not words:
+                return True
+        return False
 
     def _replace_synonyms(self, words: Sequence[str]) -> tuple[str, dict[str, str]]:
         found: dict[str, str] = {}

@@ -23,7 +23,7 @@ from dlfh._parallel import checkpoint
 from dlfh._persistence.files import open_regular, read_regular, replace_file
 from dlfh.errors import StorageError
 from dlfh.index import Index
-from dlfh.index.words import Matches, Strings, WordIndex, Words, runs_of, split
+from dlfh.index.words import Matches, Strings, WordIndex, Words, runs_of, terms
 
 WORDS_FILE = "words.dlfh"
 _FORMAT = "dlfh-words 2"
@@ -68,7 +68,7 @@ class WordIndexFile:
         """Return whether a text contains this phrase; False if the words of a database are not loaded yet."""
         if not self.modalities or (self._index.folder is None and self._loaded is None):
             return False
-        wanted = [word for words in split(runs_of(phrase)) for word in words]
+        wanted = terms(phrase)
         rows = self.current().with_all(wanted) if wanted else np.empty(0, np.int64)
         if len(wanted) < 2:
             return len(rows) > 0
@@ -174,7 +174,7 @@ def _encode_header(header: dict[str, Any]) -> bytes:
 
 
 def _has_phrase(text: str, wanted: Sequence[str]) -> bool:
-    words = [word for found in split(runs_of(text)) for word in found]
+    words = terms(text)
     return any(words[place : place + len(wanted)] == wanted for place in range(len(words) - len(wanted) + 1))
 
 

@@ -64,6 +64,11 @@ def split(runs: Sequence[str]) -> list[tuple[str, ...]]:
     return [found[run] for run in runs]
 
 
+def terms(text: str) -> list[str]:
+    """Return the words of a text as FTS5 normalises them."""
+    return [word for words in split(runs_of(text)) for word in words]
+
+
 def _split_by_fts5(runs: Sequence[str]) -> dict[str, tuple[str, ...]]:
     global _database
     checkpoint()

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlfh.collection.calibration.model import Calibration, Fit, Pattern, patterns, question_kind, word_evidence
+from dlfh.collection.calibration.model import (
+    COMPLETE,
+    OTHERS,
+    Calibration,
+    Fit,
+    Pattern,
+    patterns,
+    question_kind,
+    word_evidence,
+)
 
 
 def whole() -> Calibration:
@@ -91,11 +100,19 @@ def test_texts_are_of_four_kinds(text: str | None, kind: str) -> None:
 
 
 def test_shown_log_odds_keep_the_order_and_are_those_of_the_default_ranking() -> None:
-    values = np.array([-np.inf, -2.0, 0.0, 3.0])
-    shown = whole().shown_log_odds(values, "all", "text", "nike", frozenset())
-    assert shown.tolist() == [-np.inf, -2.0, -1.0, 0.5]
-    assert whole().shown_log_odds(values, "hamming", "text", "nike", frozenset()) is values
-    assert whole().shown_log_odds(values, "all", "text", "nike red", frozenset()) is values
+    values, calibration = np.array([-np.inf, -2.0, 0.0, 3.0]), whole()
+    kind = calibration.kind("all", "text", "nike", frozenset())
+    assert calibration.shown_log_odds(values, kind, False).tolist() == [-np.inf, -2.0, -1.0, 0.5]
+    for other in (("hamming", "text", "nike"), ("all", "text", "nike red")):
+        assert calibration.shown_log_odds(values, calibration.kind(*other, frozenset()), False) is values
+
+
+def test_complete_results_and_others_beside_them_have_log_odds_of_their_own() -> None:
+    fits = {"": Fit((1.0,), 0.0), COMPLETE: Fit((0.0,), 4.0), OTHERS: Fit((1.0,), -1.0)}
+    calibration = Calibration(shown={("text", f"one word{suffix}"): fit for suffix, fit in fits.items()})
+    values, kind = np.array([1.0, 2.0]), ("text", "one word")
+    assert calibration.shown_log_odds(values, kind, np.array([True, False])).tolist() == [4.0, 1.0]
+    assert calibration.shown_log_odds(values, kind, np.array([False, False])).tolist() == [1.0, 2.0]
 
 
 def test_patterns_without_a_fit_are_derived_from_single_modalities() -> None:

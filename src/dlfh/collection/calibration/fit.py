@@ -9,22 +9,22 @@ type short queries, and half of the words of each text, as a search for that tex
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.random import Generator
 
-from dlfh._arrays import Array, Codes, Floats, Integers, Mask, Singles
+from dlfh._arrays import Array, Floats, Integers, Mask
 from dlfh._probabilities.scores import Match
-from dlfh._validation import Features, check_random_state
+from dlfh._validation import check_random_state
 from dlfh.codes import unpack
 from dlfh.collection.calibration.model import (
+    COMPLETE,
     LABEL_RANKINGS,
     N_READ,
+    OTHERS,
     QUESTIONS,
     RANKINGS,
     Calibration,
@@ -34,9 +34,7 @@ from dlfh.collection.calibration.model import (
     label_evidence,
     patterns,
     query_values,
-    question_kind,
     relevance,
-    rescaled,
     word_evidence,
 )
 from dlfh.collection.calibration.pairs import (
@@ -48,13 +46,18 @@ from dlfh.collection.calibration.pairs import (
     mean_average_precision,
     reciprocal_rank,
 )
+from dlfh.collection.calibration.queries import (
+    Queries,
+    Sample,
+    complete_pairs,
+    draw_items,
+    held_out_queries,
+    left_out_queries,
+    take_sample,
+    words_of_labels,
+)
 from dlfh.collection.encoder import Encoder
-from dlfh.collection.item_codes import ItemVectors, Training
-from dlfh.collection.understanding import label_words
-from dlfh.collection.words import tokens, without_words
-from dlfh.datasets.items import Items
-from dlfh.features import BagOfWords
-from dlfh.features.text import ENGLISH_STOP_WORDS
+from dlfh.collection.words import without_words
 from dlfh.index.words import WordIndex
 
 if TYPE_CHECKING:
@@ -65,9 +68,6 @@ WordEvidence = dict[tuple[str, ...], Floats]
 
 #: Sample sizes, sufficient for the few weights to fit; and the minimum number of held-out items for calibration.
 _MAX_QUERIES, _MAX_ITEMS, _MAX_PAIRS, _MIN_QUERIES = 400, 2000, 20_000, 10
-#: Maximum number of queries of each kind: one label, two labels that some item has, two that no item has; and the
-#: minimum number of training items per label.
-_MAX_LABEL_QUERIES, _MIN_LABELLED = 60, 3
 
 #: The ranking by codes that label probabilities are compared with.
 _BY_CODES = "asymmetric"
@@ -82,42 +82,6 @@ _MAX_MAP_LOSS_OF_WORDS = 0.01
 _WORD_WEIGHTS, _MIN_RANK_GAIN, _MAX_MAP_LOSS_OF_WEIGHT = (4.0, 8.0, 12.0), 0.005, 0.01
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """Labelled items that have every modality."""
-
-    labels: list[list[str]]
-    codes: dict[str, Codes]  # learned codes of training items, hashed codes of held-out items
-    label_bytes: Codes  # known labels of training items, suggested labels of held-out items
-    texts: dict[str, list[str]]
-
-
-@dataclass(frozen=True)
-class _Queries:
-    """Queries of one modality."""
-
-    modality: str
-    labels: list[list[str]]  # a relevant item has all of them if the query is a text, any of them otherwise
-    projections: Singles
-    probabilities: Singles | None  # of labels (queries, n_labels)
-    texts: list[str]  # empty if the queries are not texts
-    explained: list[frozenset[str]]  # by text, the words that name labels
-    item: Integers  # the held-out item that the query was taken from, in full or half; -1 if it names labels
-    is_half: Mask  # whether the query is half of a text
-    is_word: Mask  # whether the query is one word that names no label; relevant items contain it
-    n_words: float = 0.0  # the median number of words of a text
-
-    @property
-    def match(self) -> Match:
-        return "all" if self.texts else "any"
-
-    @cached_property
-    def kinds(self) -> Array:
-        """The `question_kind` of each query."""
-        named = zip(self.texts, self.explained, strict=True)
-        return np.array([question_kind(*each, self.n_words) for each in named] if self.texts else [""] * len(self.item))
-
-
 def calibrate(
     encoder: Encoder, parts: HeldOut, random_state: int = 0
 ) -> tuple[Calibration | None, list[CalibrationReport]]:
@@ -126,25 +90,35 @@ def calibrate(
     The calibration is None if there are fewer than 10 queries. Reports are cross-validated.
     """
     rng = check_random_state(random_state)
-    rows = _draw(parts.queries, parts.query_vectors, encoder, None, _MAX_QUERIES, rng)
+    rows = draw_items(parts.queries, parts.query_vectors, encoder, None, _MAX_QUERIES, rng)
     if len(rows) < _MIN_QUERIES:
         return None, []
-    held_out = _sample(encoder, parts.queries, parts.query_vectors, rows, None)
+    held_out = take_sample(encoder, parts.queries, parts.query_vectors, rows, None)
     samples, database = {"hashed": held_out}, (parts.database, parts.database_vectors)
-    trained = _draw(*database, encoder, parts.training, _MAX_ITEMS, rng)
+    trained = draw_items(*database, encoder, parts.training, _MAX_ITEMS, rng)
     if len(trained):
-        samples["learned"] = _sample(encoder, *database, trained, parts.training)
-    calibration = encoder.calibration_ = Calibration(label_words=_label_words(encoder, *database))
+        samples["learned"] = take_sample(encoder, *database, trained, parts.training)
+    calibration = encoder.calibration_ = Calibration(label_words=words_of_labels(encoder, *database))
     reports: list[CalibrationReport] = []
     for name in held_out.codes:
-        asked = _queries(encoder, name, parts.query_vectors.take(name, rows), samples, rng)
-        reports += _calibrate_queries(encoder, asked, samples, calibration, rng)
+        asked = held_out_queries(encoder, name, parts.query_vectors.take(name, rows), samples, rng)
+        more = None
+        if len(trained) and parts.training is not None:
+            more = left_out_queries(encoder, name, parts.database, parts.training, asked.n_words, rng)
+        own = None if more is None else (more[0], more[1][:, None] == trained)
+        reports += _calibrate_queries(encoder, asked, samples, calibration, rng, own)
     return calibration, reports
 
 
 def _calibrate_queries(
-    encoder: Encoder, asked: _Queries, samples: Mapping[str, _Sample], calibration: Calibration, rng: Generator
+    encoder: Encoder,
+    asked: Queries,
+    samples: Mapping[str, Sample],
+    calibration: Calibration,
+    rng: Generator,
+    more: tuple[Queries, Mask] | None,
 ) -> list[CalibrationReport]:
+    """Calibrate queries of one modality; ``more``: training items as queries, and a mask of their own items."""
     name, searchable = asked.modality, encoder.searchable_modalities()
     texts = tuple(samples["hashed"].texts) if asked.texts else ()
     every = [*patterns(searchable, texts)]
@@ -185,12 +159,17 @@ def _calibrate_queries(
         calibration.fits.update({(ranking, name, pattern): fit for pattern, fit in fits.items()})
     kind = "learned" if "learned" in samples else "hashed"
     pattern = Pattern(kind, modalities, with_words)
-    every_query = np.arange(len(asked.item))
-    shown = _fit_shown(pairs[chosen][kind], pattern, calibration.fits[chosen, name, pattern], asked, every_query)
+    several = [(pairs[chosen][kind], asked)]
+    if more is not None:
+        ignore = chosen in LABEL_RANKINGS
+        evidence = _word_evidence({kind: samples[kind]}, texts if more[0].texts else (), more[0], ignore=ignore)[kind]
+        of_training = _pairs(encoder, more[0], chosen, samples[kind], None, evidence, {})
+        several.append((replace(of_training, counted=of_training.counted & ~more[1]), more[0]))
+    shown = _fit_shown(several, pattern, calibration.fits[chosen, name, pattern])
     calibration.shown.update({(name, each): fit for each, fit in shown.items()})
     if asked.texts:
         calibration.n_words[name] = asked.n_words
-    return _cross_validate(pairs[chosen], modalities, with_words, min_word_weight, asked, rng)
+    return _cross_validate(pairs[chosen], modalities, with_words, min_word_weight, asked, several[1:], rng)
 
 
 def choose_defaults(
@@ -231,109 +210,15 @@ def choose_word_weight(
     return best
 
 
-def _draw(
-    items: Items, vectors: ItemVectors, encoder: Encoder, training: Training | None, n: int, rng: Generator
-) -> Integers:
-    """Draw labelled items with every modality; training items must also have a learned code in each."""
-    masks = [items.labelled(), *(vectors.present(name) for name in encoder.modalities_)]
-    masks += [] if training is None else [training.learned[name] for name in encoder.modalities_]
-    rows = np.flatnonzero(np.logical_and.reduce(masks))
-    return np.sort(rng.permutation(rows)[:n])
-
-
-def _sample(encoder: Encoder, items: Items, vectors: ItemVectors, rows: Integers, training: Training | None) -> _Sample:
-    names, labels, model = encoder.modalities_, items.take(rows).labels or [], encoder.label_model
-    are_texts = [name for name in names if encoder.featurizers_[name].takes == "texts"]
-    texts = {name: [items.modalities[name][row] for row in rows] for name in are_texts}
-    if training is not None:
-        places = np.searchsorted(training.items, rows)
-        codes = {name: encoder.codes_[name][places] for name in names}
-    else:
-        codes = {name: encoder.model_.encode(name, vectors.take(name, rows)) for name in names}
-    label_bytes, _ = encoder.known_labels(labels)
-    if training is None and model is not None:
-        matrices = {name: vectors.take(name, rows) for name in encoder.searchable_modalities()}
-        found = {name: encoder.label_probabilities(name, each) for name, each in matrices.items()}
-        suggested = {name: model.encode_suggested(name, each) for name, each in found.items()}
-        label_bytes = encoder.combine_labels(suggested, dict.fromkeys(suggested, np.ones(len(rows), bool)))
-    return _Sample(labels, codes, label_bytes, texts)
-
-
-def _as_learned(encoder: Encoder, items: _Sample) -> _Sample | None:
+def _as_learned(encoder: Encoder, items: Sample) -> Sample | None:
     """Return held-out items as if they were training items; None if the method has no codes for labels."""
     codes, has_code = encoder.codes_of_labels(items.labels, len(items.labels))
     known, _ = encoder.known_labels(items.labels)
     return replace(items, codes=codes, label_bytes=known) if has_code.all() else None
 
 
-def _queries(
-    encoder: Encoder, name: str, vectors: Features, samples: Mapping[str, _Sample], rng: Generator
-) -> _Queries:
-    held_out, has_labels = samples["hashed"], encoder.label_model is not None
-    n = len(held_out.labels)
-    if name not in held_out.texts:
-        projections = encoder.project_vectors(name, vectors)
-        probabilities = encoder.label_probabilities(name, vectors) if has_labels else None
-        no = np.zeros(n, bool)
-        return _Queries(name, held_out.labels, projections, probabilities, [], [], np.arange(n), no, no)
-    whole, named = held_out.texts[name], [*_named_labels(encoder, samples, rng)]
-    words = _other_words(encoder, name, whole, rng) if has_labels else []
-    halves = [_half(text, rng) for text in whole]
-    texts = [*whole, *halves, *(" ".join(each).replace("_", " ") for each in named), *words]
-    matrix = encoder.featurize(name, texts)
-    probabilities, explained = None, [frozenset[str]()] * len(texts)
-    if has_labels:
-        probabilities, asked = encoder.label_queries(name, texts, matrix)
-        explained = [each.words for each in asked]
-    item = np.concatenate([np.arange(n), np.arange(n), np.full(len(named) + len(words), -1)])
-    is_half, is_word = (np.repeat(each, [n, n, len(named), len(words)]) for each in np.eye(4, dtype=bool)[[1, 3]])
-    labels = [*held_out.labels, *held_out.labels, *named, *([] for _ in words)]
-    projections = encoder.project_vectors(name, matrix)
-    typical = float(np.median([len(tokens(text)) for text in whole]))
-    return _Queries(name, labels, projections, probabilities, texts, explained, item, is_half, is_word, typical)
-
-
-def _other_words(encoder: Encoder, name: str, texts: Sequence[str], rng: Generator) -> list[str]:
-    names, _ = encoder.label_names(name)
-    words = sorted({word for text in texts for word in tokens(text)} - ENGLISH_STOP_WORDS)
-    others = [word for word in words if word.isalpha() and not names.name_length([word])]
-    return [others[place] for place in rng.permutation(len(others))[:_MAX_LABEL_QUERIES]]
-
-
-def _label_words(encoder: Encoder, items: Items, vectors: ItemVectors) -> dict[str, dict[str, str]]:
-    model, found = encoder.label_model, dict[str, dict[str, str]]()
-    if model is None:
-        return found
-    for name in encoder.text_modalities():
-        featurizer, rows = encoder.featurizers_[name], np.flatnonzero(items.labelled() & vectors.present(name))
-        matrix, names = vectors.take(name, rows), model.names or ()
-        if isinstance(featurizer, BagOfWords) and len(rows):
-            words = label_words(featurizer.vocabulary_, matrix, encoder.label_rows(items.take(rows).labels or [])[0])
-            found[name] = {word: str(names[label]) for word, label in words.items()}
-    return found
-
-
-def _named_labels(encoder: Encoder, samples: Mapping[str, _Sample], rng: Generator) -> Iterator[list[str]]:
-    """Yield labels that people may ask for: single labels, pairs that some item has, and pairs that no item has."""
-    model = encoder.label_model
-    if model is None:
-        return
-    labels = [given for sample in samples.values() for given in sample.labels]
-    rows, _ = encoder.label_rows(labels)
-    together = rows.T @ rows
-    words = np.array([any(letter.isalpha() for letter in str(name)) for name in model.names or ()])
-    common = np.flatnonzero((together.diagonal() >= _MIN_LABELLED) & words)
-    pairs = np.array([*itertools.combinations(rng.permutation(common)[: 4 * _MAX_LABEL_QUERIES], 2)]).reshape(-1, 2)
-    pairs = rng.permutation(pairs)
-    count = together[pairs[:, 0], pairs[:, 1]]
-    names = model.names or ()
-    for group in (rng.permutation(common)[:, None], pairs[count > 0], pairs[count == 0]):
-        for numbers in group[:_MAX_LABEL_QUERIES].tolist():
-            yield [str(names[number]) for number in numbers]
-
-
 def _word_evidence(
-    samples: Mapping[str, _Sample], texts: tuple[str, ...], queries: _Queries, *, ignore: bool
+    samples: Mapping[str, Sample], texts: tuple[str, ...], queries: Queries, *, ignore: bool
 ) -> dict[str, WordEvidence]:
     """Return the word evidence of queries, by kind of items, with or without the words that name labels."""
     evidence: dict[str, WordEvidence] = {kind: {} for kind in samples}
@@ -344,7 +229,7 @@ def _word_evidence(
     ends = np.cumsum([len(sample.labels) for sample in samples.values()])[:-1]
     asked = queries.texts
     if ignore:
-        asked = [without_words(*each) for each in zip(queries.texts, queries.explained, strict=True)]
+        asked = [without_words(text, named.words) for text, named in zip(queries.texts, queries.named, strict=True)]
     for names in dict.fromkeys(pattern.modalities for pattern in patterns(texts, texts) if pattern.modalities):
         places = [texts.index(name) for name in names]
         found = word_evidence(np.stack([words.coverage(text, places) for text in asked]))
@@ -353,13 +238,8 @@ def _word_evidence(
     return evidence
 
 
-def _half(text: str, rng: Generator) -> str:
-    words = text.split()
-    return " ".join(words[place] for place in np.sort(rng.permutation(len(words))[: max(len(words) // 2, 1)]))
-
-
 def _evidence(
-    encoder: Encoder, queries: _Queries, rows: Integers, ranking: str, items: _Sample
+    encoder: Encoder, queries: Queries, rows: Integers, ranking: str, items: Sample
 ) -> tuple[dict[str, Floats], tuple[Floats, ...], Floats | None]:
     """Return the fields `similarities`, `labels` and `none` of `Pairs`, for all pairs of queries and items."""
     n_bits, model = encoder.n_bits, encoder.label_model
@@ -379,10 +259,10 @@ def _evidence(
 
 def _pairs(
     encoder: Encoder,
-    queries: _Queries,
+    queries: Queries,
     ranking: str,
-    items: _Sample,
-    known_items: _Sample | None,
+    items: Sample,
+    known_items: Sample | None,
     words: WordEvidence,
     known_words: WordEvidence,
 ) -> Pairs:
@@ -395,7 +275,8 @@ def _pairs(
     for row in np.flatnonzero(queries.is_word):
         relevant[row] = words[max(words, key=len)][row] > 0
     similarities, labels, none = _evidence(encoder, queries, np.arange(len(relevant)), ranking, items)
-    pairs = Pairs(similarities, words, relevant, counted, None, labels, none)
+    complete = complete_pairs(encoder, queries, items) if queries.texts else None
+    pairs = Pairs(similarities, words, relevant, counted, None, labels, none, complete)
     if not queries.texts or known_items is None:
         return pairs
     rows = np.flatnonzero(queries.is_half)
@@ -407,7 +288,7 @@ def _pairs(
     return replace(pairs, known_item=Pairs(similarities, words, every, every, None, labels, none))
 
 
-def _known_item_search(pairs: Pairs, queries: _Queries, kind: str) -> Pairs:
+def _known_item_search(pairs: Pairs, queries: Queries, kind: str) -> Pairs:
     """Pair half of each held-out item's words with all items, as if held-out items had no labels."""
     halves = np.flatnonzero(queries.is_half)
     taken = pairs.take(halves)
@@ -431,37 +312,56 @@ def _places(pairs: Pairs, rng: Generator) -> Integers:
     return np.flatnonzero(drawn & pairs.counted.ravel())
 
 
-def _fit_shown(pairs: Pairs, pattern: Pattern, fit: Fit, queries: _Queries, rows: Integers) -> dict[str, Fit]:
-    """Return the weight and bias of the log-odds of the first results, by kind; ``rows`` are the queries of the pairs.
+def _fit_shown(several: Sequence[tuple[Pairs, Queries]], pattern: Pattern, fit: Fit) -> dict[str, Fit]:
+    """Return the weight and bias of the log-odds of the first results, by kind of query and for complete results.
 
-    Half of a text asks for the labels and the item of the whole text, like a user who describes an item incompletely.
+    Half of a text asks for the labels of the whole text, or for everything that it says itself.
     """
-    counted = pairs.counted if pattern.codes == "hashed" else pairs.counted | queries.is_half[rows][:, None]
-    log_odds = np.where(counted, pairs.log_odds(pattern, fit), -np.inf)
-    n = min(N_READ, log_odds.shape[1])
-    best = np.argpartition(-log_odds, n - 1, axis=1)[:, :n]
-    values, relevant = (np.take_along_axis(each, best, axis=1) for each in (log_odds, pairs.relevant))
-    kinds, found = queries.kinds[rows], dict[str, Fit]()
-    for kind in dict.fromkeys(kinds.tolist()):
-        is_kind = kinds == kind
-        if kind == QUESTIONS[1]:
-            is_kind &= queries.is_word[rows]
-        elif kind == QUESTIONS[3]:
-            is_kind &= ~queries.is_half[rows]
-        of_kind = np.isfinite(values) & is_kind[:, None]
-        evidence, is_relevant = values[of_kind], relevant[of_kind]
-        if kind == QUESTIONS[2] and pattern.words and pairs.known_item is not None:
-            known = pairs.known_item.log_odds(pattern, fit).ravel()
-            evidence, is_relevant = np.append(evidence, known), np.append(is_relevant, np.ones(len(known), bool))
-        if is_kind.sum() >= _MIN_QUERIES and 0 < is_relevant.sum() < len(is_relevant):
-            found[kind] = fit_logistic([evidence], is_relevant)
+    kinds, values, hits, found = list[Array](), list[Floats](), list[Mask](), dict[str, Fit]()
+    for pairs, queries in several:
+        is_half = queries.is_half[:, None]
+        counted = pairs.counted if pattern.codes == "hashed" else pairs.counted | is_half
+        complete = np.zeros(counted.shape, bool) if pairs.complete is None else pairs.complete
+        log_odds = np.where(counted, pairs.log_odds(pattern, fit), -np.inf)
+        best = np.argsort(np.where(complete, -1e6, 0.0) - log_odds, axis=1, kind="stable")[:, :N_READ]
+        relevant = pairs.relevant | (complete & is_half)
+        for row, kind in enumerate(queries.kinds.tolist()):
+            is_like_others = (kind != QUESTIONS[1] or queries.is_word[row]) and (
+                kind != QUESTIONS[3] or not is_half[row]
+            )
+            places = best[row][np.isfinite(log_odds[row, best[row]])] if is_like_others else best[row, :0]
+            found_all = complete[row, places]
+            others = kind + OTHERS if found_all.any() else kind
+            kinds.append(np.where(found_all, kind + COMPLETE, others))
+            values.append(log_odds[row, places])
+            hits.append(relevant[row, places])
+    of_kind, evidence, is_relevant = np.concatenate(kinds), np.concatenate(values), np.concatenate(hits)
+    for kind in dict.fromkeys(of_kind.tolist()):
+        some = of_kind == kind
+        n, n_relevant = int(some.sum()), int(is_relevant[some].sum())
+        if 0 < n_relevant < n:
+            found[kind] = fit_logistic([evidence[some]], is_relevant[some])
+        else:
+            share = (n_relevant + 1) / (n + 2)
+            found[kind] = Fit((0.0,), float(np.log(share / (1 - share))))
+        if n < _MIN_QUERIES:
+            del found[kind]
     return found
 
 
 def _cross_validate(
-    pairs: PairsByKind, modalities: tuple[str, ...], words: bool, min_weight: float, queries: _Queries, rng: Generator
+    pairs: PairsByKind,
+    modalities: tuple[str, ...],
+    words: bool,
+    min_weight: float,
+    queries: Queries,
+    more: Sequence[tuple[Pairs, Queries]],
+    rng: Generator,
 ) -> list[CalibrationReport]:
-    """Report on the default search by kind of query, with 2-fold cross-validation over held-out items and queries."""
+    """Report on the default search by kind of query, with 2-fold cross-validation over held-out items and queries.
+
+    more: Training items as queries, which every fold uses.
+    """
     fold_of_item = rng.permutation(int(queries.item.max()) + 1) % 2
     fold = np.where(queries.item >= 0, fold_of_item[queries.item], rng.integers(0, 2, len(queries.item)))
     results: dict[tuple[str, str], tuple[list[Floats], list[Mask]]] = {}
@@ -474,13 +374,18 @@ def _cross_validate(
             if all_pairs.known_item is not None:
                 seen = replace(seen, known_item=all_pairs.known_item.take(items))
             fit = seen.fit(pattern, _places(seen, rng), min_weight)
-            shown = shown or _fit_shown(seen, pattern, fit, queries, rows)
+            shown = shown or _fit_shown([(seen, queries.take(rows)), *more], pattern, fit)
             asked = np.flatnonzero((fold == test) & ~queries.is_half)
             unseen = all_pairs.take(asked, np.flatnonzero(fold_of_item == test) if codes == "hashed" else None)
             for row, log_odds in enumerate(np.where(unseen.counted, unseen.log_odds(pattern, fit), -np.inf)):
                 kind = str(queries.kinds[asked[row]])
                 name = f"{queries.modality}: {kind}" if kind else queries.modality
                 values, relevant = results.setdefault((name, codes), ([], []))
-                values.append(rescaled(log_odds, shown[kind]) if kind in shown else log_odds)
+                complete = False if unseen.complete is None else unseen.complete[row]
+                values.append(
+                    Calibration(shown={("", each): fit for each, fit in shown.items()}).shown_log_odds(
+                        log_odds, ("", kind), complete
+                    )
+                )
                 relevant.append(unseen.relevant[row])
     return [CalibrationReport.from_results(*key, *each) for key, each in sorted(results.items())]

@@ -38,6 +38,10 @@ _SMALLEST = 0.01
 N_READ = 10
 #: Kinds of text queries: only names of labels, one other word, part of a text, a whole text.
 QUESTIONS = ("names of labels", "one word", "part of a text", "whole text")
+#: Words without a meaning of their own.
+_FUNCTION_WORDS = frozenset(("a", "an", "the", "of", "and", "or", "in", "on", "at", "for", "with", "to", "by", "from"))
+#: Suffixes of these kinds for results that have everything that a text asks for, and for others beside such results.
+COMPLETE, OTHERS = ", all found", ", others"
 #: A query with less than this share of the words of a typical text counts as part of a text.
 _MIN_WHOLE = 0.75
 
@@ -84,6 +88,14 @@ def question_kind(text: str | None, named: frozenset[str], typical: float) -> st
     if text is None or named.issuperset(words):
         return "" if text is None else QUESTIONS[0]
     return QUESTIONS[1 if len(words) == 1 else 2 if len(words) < _MIN_WHOLE * typical else 3]
+
+
+def content_words(text: str, named: frozenset[str] = frozenset()) -> list[str]:
+    """Return the words of a text that an item must have to have everything that the text asks for.
+
+    named: Words that name labels.
+    """
+    return [word for word in dict.fromkeys(tokens(text)) if word not in named and word not in _FUNCTION_WORDS]
 
 
 def rescaled(log_odds: Floats, fit: Fit) -> Floats:
@@ -158,7 +170,8 @@ class Calibration:
 
     label_words: By text modality, words that mean the same as a label, mapped to that label.
     shown: By query modality and kind of query, a weight and a bias that correct the log-odds of the first results,
-        which are overestimated because they are the best of many. They do not change the order.
+        which are overestimated because they are the best of many. Results with all labels and words that a text asks
+        for come first. They have a separate weight and bias, and so have other results of the same query.
     n_words: By text modality, the median number of words of a text.
     """
 
@@ -170,13 +183,21 @@ class Calibration:
     shown: dict[tuple[str, str], Fit] = field(default_factory=dict)
     n_words: dict[str, float] = field(default_factory=dict)
 
-    def shown_log_odds(
-        self, log_odds: Floats, ranking: str, query: str, text: str | None, named: frozenset[str]
-    ) -> Floats:
-        """Return corrected log-odds for the results of a query, given its text and its words that name labels."""
-        kind = question_kind(text, named, self.n_words.get(query, 0.0))
-        fit = self.shown.get((query, kind)) if ranking == self.rankings.get(query) else None
-        return log_odds if fit is None else rescaled(log_odds, fit)
+    def shown_log_odds(self, log_odds: Floats, kind: tuple[str, str], complete: Mask | bool) -> Floats:
+        """Return corrected log-odds for the results of a query, given its modality and kind.
+
+        complete (results,): Whether a result has everything that the query asks for.
+        """
+        name, question = kind
+        fits = {suffix: self.shown.get((name, question + suffix)) for suffix in ("", COMPLETE, OTHERS)}
+        others = (fits[OTHERS] if np.any(complete) else None) or fits[""]
+        if others is None:
+            return log_odds
+        return np.where(complete, rescaled(log_odds, fits[COMPLETE] or others), rescaled(log_odds, others))
+
+    def kind(self, ranking: str, query: str, text: str | None, named: frozenset[str]) -> tuple[str, str]:
+        """Return the modality and the `question_kind` of a query; its modality is empty for other rankings."""
+        return query * (ranking == self.rankings.get(query)), question_kind(text, named, self.n_words.get(query, 0.0))
 
     def is_fitted_for(self, ranking: str, query: str) -> bool:
         """Return whether results have probabilities, for queries of a modality."""

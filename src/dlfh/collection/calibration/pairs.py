@@ -25,6 +25,7 @@ class Pairs:
     known_item: Pairs | None = None  # each query is half of the words of one item, the only relevant one
     labels: tuple[Floats, ...] = ()  # `label_evidence`; empty for rankings by codes
     none: Floats | None = None  # (queries, 1), see `label_evidence`; None for rankings by codes
+    complete: Mask | None = None  # whether an item has all labels and words that a text asks for
 
     def take(self, queries: Integers, items: Integers | None = None) -> Pairs:
         """Return the pairs of some queries with some items, without known-item search."""
@@ -32,7 +33,8 @@ class Pairs:
         similarities = {name: values[rows] for name, values in self.similarities.items()}
         labels, none = tuple(values[rows] for values in self.labels), None if self.none is None else self.none[queries]
         words = {names: values[rows] for names, values in self.words.items()}
-        return Pairs(similarities, words, self.relevant[rows], self.counted[rows], None, labels, none)
+        complete = None if self.complete is None else self.complete[rows]
+        return Pairs(similarities, words, self.relevant[rows], self.counted[rows], None, labels, none, complete)
 
     def without_codes(self) -> Pairs:
         """Return the pairs without the similarities of codes, so that these get a weight of 0."""
