@@ -203,8 +203,8 @@ def left_out_queries(
     if name not in training.queries or name not in training.leave_one_out:
         return None
     rows, predicted = training.queries[name]
-    learned = np.flatnonzero(training.learned[name])
-    projections, labels = training.leave_one_out[name][np.searchsorted(learned, rows)], items.take(rows).labels or []
+    used = np.flatnonzero(training.used[name])
+    projections, labels = training.leave_one_out[name][np.searchsorted(used, rows)], items.take(rows).labels or []
     n, no = len(rows), np.zeros(len(rows), bool)
     if encoder.featurizers_[name].takes != "texts":
         return Queries(name, labels, projections, predicted, [], [], np.full(n, -1), no, no), rows
