@@ -171,12 +171,11 @@ def _dense_moments(features: Array, targets: Targets, modality: str, workers: Wo
         shifts = np.sqrt(lengths)[:, None] * (np.array(chunk_means) - mean)
         gram += shifts.T @ shifts
     if grouped:
-        gram = dense_gram(features, mean, dtype, workers) if gram is None else gram
+        gram = dense_gram(features, mean, dtype, workers)[0] if gram is None else gram
         counts = np.bincount(group_of_point, minlength=len(sums))
         cross = (sums - np.outer(counts, mean)).T @ targets.rows(0, len(sums))
     else:
-        cross = np.zeros((n_features, targets.n_bits))
-        gram = dense_gram(features, mean, dtype, workers, targets, cross)
+        gram, cross = dense_gram(features, mean, dtype, workers, targets)
     return mean, gram, cross
 
 
@@ -193,28 +192,23 @@ def _converted(rows: Array, dtype: npt.DTypeLike, workers: Workers) -> Array:
 
 
 def dense_gram(
-    features: Array,
-    mean: Floats,
-    dtype: npt.DTypeLike,
-    workers: Workers | None = None,
-    targets: Targets | None = None,
-    cross: Floats | None = None,
-) -> Floats:
-    """Return X'X of the centred features; add X'U to ``cross`` in the same pass, if given."""
-    gram = np.zeros((features.shape[1], features.shape[1]))
+    features: Array, mean: Floats, dtype: npt.DTypeLike, workers: Workers | None = None, targets: Targets | None = None
+) -> tuple[Floats, Floats]:
+    """Return X'X of the centred features, and X'U, if targets are given."""
+    n, n_features = features.shape
+    gram, cross = np.zeros((n_features, n_features)), np.zeros((n_features, targets.n_bits if targets else 0))
     centre = mean.astype(dtype)
 
-    def products(start: int, stop: int) -> tuple[Array, Array | None]:
+    def products(start: int, stop: int) -> tuple[Array, Array | float]:
         with np.errstate(over="ignore", invalid="ignore"):  # the caller's setting does not apply to other threads
             chunk = np.subtract(features[start:stop], centre, dtype=dtype)
-            return chunk.T @ chunk, chunk.T @ targets.points(start, stop).astype(dtype) if targets else None
+            return chunk.T @ chunk, chunk.T @ targets.points(start, stop).astype(dtype) if targets else 0.0
 
     chunk_rows = next((stop for _, stop in row_chunks(features)), 1)
-    for own, with_targets in (workers or Workers(1)).each_block(products, len(features), chunk_rows):
+    for own, with_targets in (workers or Workers(1)).each_block(products, n, chunk_rows):
         gram += own
-        if cross is not None and with_targets is not None:
-            cross += with_targets
-    return gram
+        cross += with_targets
+    return gram, cross
 
 
 def sparse_gram(features: sp.csr_array, mean: Floats) -> Floats:

@@ -91,8 +91,8 @@ def fit_labels(
 ) -> PendingLabels:
     """Return label probabilities by ridge regressions of the labels on the views, to calibrate when first used."""
     fitted = FittedLabels(int(model.n_bits), seed, resolve_n_jobs(model.n_jobs), labels)
-    rows = labels.rows()[labels.set_of_point]
-    points, share = sample_points(labels.n_points, labels.n_labels, seed), np.asarray(rows.mean(axis=0)).ravel()
+    rows, points = labels.rows()[labels.set_of_point], sample_points(labels.n_points, labels.n_labels, seed)
+    share = np.asarray(rows.mean(axis=0)).ravel()
     for view in views:
         matrix = view.gram.copy()  # to which the ridge is added
         weights = solve_ridge(matrix, ridge, view.transposed_times(rows))

@@ -101,9 +101,8 @@ class SCRATCH(Method):
             view.modality: view.hash_function(W @ state.R.T) for view, W in zip(views, state.W, strict=True)
         }
         self.codes_ = dict.fromkeys(features, pack(state.B))
-        self._calibrate_later(
-            fit_labels(views, label_sets, float(self.gamma / self.mu), self, int(rng.integers(2**63)))
-        )
+        ridge, seed = float(self.gamma / self.mu), int(rng.integers(2**63))
+        self._calibrate_later(fit_labels(views, label_sets, ridge, self, seed))
 
 
 class LatentCodes:
