@@ -18,7 +18,7 @@ from dlfh.blocks import open_blocks
 from dlfh.blocks.base import ArrayBlocks
 from dlfh.datasets import Paired, make_paired
 from dlfh.errors import InputError
-from dlfh.methods import LFH, SCM, SePH
+from dlfh.methods import BATCH, LFH, SCM, SCRATCH, SePH
 from dlfh.metrics import mean_average_precision
 
 
@@ -41,6 +41,8 @@ METHODS = [
     KDLFH(16, n_bases=60, random_state=0),
     LFH(16, random_state=0),
     SePH(16, n_bases=60, max_iter=10, random_state=0),
+    BATCH(16, n_anchors=60, n_other_anchors=90, random_state=0),
+    SCRATCH(16, n_anchors=60, random_state=0),
 ]
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh import _kernels
-from dlfh._arrays import Array, Floats, Mask
+from dlfh._arrays import Array, Floats, Integers, Mask
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers, row_chunks
 from dlfh._validation import Features, raise_if_not_finite
@@ -171,12 +171,11 @@ def _dense_moments(features: Array, targets: Targets, modality: str, workers: Wo
         shifts = np.sqrt(lengths)[:, None] * (np.array(chunk_means) - mean)
         gram += shifts.T @ shifts
     if grouped:
-        gram = dense_gram(features, mean, dtype) if gram is None else gram
+        gram = dense_gram(features, mean, dtype, workers)[0] if gram is None else gram
         counts = np.bincount(group_of_point, minlength=len(sums))
         cross = (sums - np.outer(counts, mean)).T @ targets.rows(0, len(sums))
     else:
-        cross = np.zeros((n_features, targets.n_bits))
-        gram = dense_gram(features, mean, dtype, targets, cross)
+        gram, cross = dense_gram(features, mean, dtype, workers, targets)
     return mean, gram, cross
 
 
@@ -193,17 +192,23 @@ def _converted(rows: Array, dtype: npt.DTypeLike, workers: Workers) -> Array:
 
 
 def dense_gram(
-    features: Array, mean: Floats, dtype: npt.DTypeLike, targets: Targets | None = None, cross: Floats | None = None
-) -> Floats:
-    """Return X'X of the centred features; add X'U to ``cross`` in the same pass, if given."""
-    gram = np.zeros((features.shape[1], features.shape[1]))
+    features: Array, mean: Floats, dtype: npt.DTypeLike, workers: Workers | None = None, targets: Targets | None = None
+) -> tuple[Floats, Floats]:
+    """Return X'X of the centred features, and X'U, if targets are given."""
+    n, n_features = features.shape
+    gram, cross = np.zeros((n_features, n_features)), np.zeros((n_features, targets.n_bits if targets else 0))
     centre = mean.astype(dtype)
-    for start, stop in row_chunks(features):
-        chunk = np.subtract(features[start:stop], centre, dtype=dtype)
-        gram += chunk.T @ chunk
-        if targets is not None and cross is not None:
-            cross += chunk.T @ targets.points(start, stop).astype(dtype)
-    return gram
+
+    def products(start: int, stop: int) -> tuple[Array, Array | float]:
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller's setting does not apply to other threads
+            chunk = np.subtract(features[start:stop], centre, dtype=dtype)
+            return chunk.T @ chunk, chunk.T @ targets.points(start, stop).astype(dtype) if targets else 0.0
+
+    chunk_rows = next((stop for _, stop in row_chunks(features)), 1)
+    for own, with_targets in (workers or Workers(1)).each_block(products, n, chunk_rows):
+        gram += own
+        cross += with_targets
+    return gram, cross
 
 
 def sparse_gram(features: sp.csr_array, mean: Floats) -> Floats:
@@ -221,14 +226,24 @@ def is_constant(squares: Array, n: int, mean: Floats, rounding: float) -> Mask:
     return np.isfinite(squares) & (squares <= n * (8 * rounding * np.abs(mean)) ** 2)
 
 
+def _sums_by_group(features: sp.csr_array, group_of_point: Integers, n_groups: int) -> sp.csr_array:
+    """Return the sum of the features of each group's points."""
+    n, n_features = features.shape
+    if n_groups * n_features <= features.nnz:  # as a dense matrix, which takes a fraction of the time
+        place = np.repeat(n_features * group_of_point, np.diff(features.indptr)) + features.indices
+        sums = np.bincount(place, features.data, n_groups * n_features)
+        return sp.csr_array(sums.reshape(n_groups, n_features))
+    membership = sp.csr_array((np.ones(n), group_of_point, np.arange(n + 1)), shape=(n, n_groups))
+    return (membership.T @ features).tocsr()
+
+
 def _sparse_moments(
     features: sp.csr_array, targets: Targets, modality: str, workers: Workers
 ) -> tuple[Floats, Floats, Floats]:
     if not np.isfinite(features.data).all():
         raise_if_not_finite(features, modality)
     n, n_features = features.shape
-    membership = sp.csr_array((np.ones(n), targets.row_of_point, np.arange(n + 1)), shape=(n, len(targets.codes)))
-    sums = (membership.T @ features).tocsr()
+    sums = _sums_by_group(features, targets.row_of_point, len(targets.codes))
     mean = np.asarray(sums.sum(axis=0)).ravel() / n
     cross, total = np.zeros((n_features, targets.n_bits)), np.zeros(targets.n_bits)
     counts = np.bincount(targets.row_of_point, minlength=len(targets.codes))

@@ -91,7 +91,9 @@ class LabelFit:
 
         numbers: Numbers of the points among all points, if some points lack this modality.
         """
-        points, survey = self._sample(features, targets), Survey.of(features, modality, self.context)
+        n_labels = targets.labels.n_labels if isinstance(targets.labels, LabelSets) else 1
+        points = sample_points(features.shape[0], n_labels, self.context.seed)
+        survey = Survey.of(features, modality, self.context)
         survey.request(points)
         chosen = learner.resolve(features, targets, modality, self.context)
         labeller = chosen.label_learner()
@@ -125,12 +127,12 @@ class LabelFit:
         self.fitted.pending[modality] = scores, leave_one_out, solution, points, truth
         return function
 
-    def _sample(self, features: Blocks, targets: BlockTargets) -> Integers:
-        """Return the points that curves are fitted to, ascending."""
-        n, n_labels = features.shape[0], targets.labels.n_labels if isinstance(targets.labels, LabelSets) else 1
-        enough = max(_MIN_POINTS, _POINTS_PER_LABEL * n_labels)
-        size = min(n, _MAX_POINTS, enough, max(512, _MAX_SCORES // n_labels))
-        return np.sort(np.random.default_rng(self.context.seed).choice(n, size, replace=False))
+
+def sample_points(n: int, n_labels: int, seed: int) -> Integers:
+    """Return the points that curves are fitted to, ascending."""
+    enough = max(_MIN_POINTS, _POINTS_PER_LABEL * n_labels)
+    size = min(n, _MAX_POINTS, enough, max(512, _MAX_SCORES // n_labels))
+    return np.sort(np.random.default_rng(seed).choice(n, size, replace=False))
 
 
 class LeftOut(NamedTuple):

@@ -34,7 +34,7 @@ _Ridge: TypeAlias = LinearRidge | KernelRidge
 _KernelSums: TypeAlias = tuple[RBFMap, Moments, Singles]
 
 #: Minimum number of points to choose the regularisation on, and to choose anything else on.
-_FEWEST_POINTS, _MIN_POINTS = 20, 200
+_FEWEST_POINTS, _MIN_POINTS = 80, 200
 #: Share of points below which a bit's rarer value is rare; the median over bits is compared.
 _RARE = 0.1
 #: Number of bases with which kernels are tried first.
@@ -57,9 +57,9 @@ class Auto(BlockLearner):
     learners within one standard error of the best, the least regularised is chosen and fitted to all points.
 
     Of copies, equal or nearly equal rows with the same labels, only one is used for the choice. With fewer than 200
-    distinct points, only the regularisation of ``KernelRidge(penalty="function")`` is chosen. With similarities instead
-    of labels, the learner is ``KernelRidge()``. If most bits have a rare value, because most pairs are similar, it is
-    ``KernelLogistic()``: a least-squares fit rarely predicts rare values.
+    distinct points, only the regularisation of ``KernelRidge(penalty="function")`` is chosen; with fewer than 80, it is
+    fixed. With similarities instead of labels, the learner is ``KernelRidge()``. If most bits have a rare value because
+    most pairs are similar, it is ``KernelLogistic()``: a least-squares fit rarely predicts rare values.
 
     Parameters
     ----------

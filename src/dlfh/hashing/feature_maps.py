@@ -310,8 +310,10 @@ _Look = tuple[list[Any], list[Any]]
 def _look(kinds: tuple[str, ...], numbers: Integers, modality: str, n_jobs: int, start: int, block: Any) -> _Look:
     """Return the statistics of a block by kind of scaling, and the rows of the block among ``numbers``."""
     n = block.shape[0]
-    raise_if_not_finite(block, modality, np.arange(start, start + n))
-    first, last = np.searchsorted(numbers, (start, start + n))
+    wanted = numbers[slice(*np.searchsorted(numbers, (start, start + n)))]
+    taken = block[wanted - start]
+    # Without statistics, the other rows are not read: the learner that sums them checks them.
+    raise_if_not_finite(*((block, modality, np.arange(start, start + n)) if kinds else (taken, modality, wanted)))
 
     def statistics(kind: str) -> Any:
         def of_chunk(begin: int, end: int) -> Any:
@@ -322,7 +324,7 @@ def _look(kinds: tuple[str, ...], numbers: Integers, modality: str, n_jobs: int,
         return functools.reduce(operator.add, workers.map_blocks(of_chunk, n, CHUNK_ROWS))
 
     with Workers(n_jobs) as workers:
-        return [statistics(kind) for kind in kinds], [block[numbers[first:last] - start]]
+        return [statistics(kind) for kind in kinds], [taken]
 
 
 def _merge(one: _Look, other: _Look) -> _Look:

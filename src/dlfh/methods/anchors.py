@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from dlfh._arrays import Floats
+from dlfh._labels import LabelSets
+from dlfh._mathematics.ridge import RidgeSolution, solve_ridge
+from dlfh._parallel import resolve_n_jobs
+from dlfh._probabilities.fit import FittedLabels, sample_points
+from dlfh._probabilities.model import PendingLabels
 from dlfh._validation import Features
 from dlfh.hashing.feature_maps import RBFMap, fit_kernel
-from dlfh.hashing.kernel import KernelHash
+from dlfh.hashing.kernel import KernelHash, KernelRidge
+from dlfh.methods.method import Method
 
 _ROWS = 4096  #: Points per block.
 #: Maximum bytes of kernel values kept in memory per modality; further values are computed again in each pass.
@@ -67,8 +74,8 @@ class AnchorFeatures:
             np.matmul(block, weights, out=products[start:stop])
         return products
 
-    def transposed_times(self, values: Floats) -> Floats:
-        """Return X'Z for Z (n, k); shape (m, k)."""
+    def transposed_times(self, values: Any) -> Floats:
+        """Return X'Z for Z (n, k), dense or sparse; shape (m, k)."""
         products = np.zeros((len(self.mean), values.shape[1]))
         for start, stop, block in self.blocks():
             products += block.T @ values[start:stop]
@@ -77,3 +84,20 @@ class AnchorFeatures:
     def hash_function(self, weights: Floats, intercept: Floats | float = 0.0) -> KernelHash:
         """Return ``code(x) = sign(k(x) @ weights + intercept)`` for centred kernel values k(x)."""
         return KernelHash(self.kernel, weights, intercept - self.mean @ weights, is_logistic=False)
+
+
+def fit_labels(
+    views: Sequence[AnchorFeatures], labels: LabelSets, ridge: float, model: Method, seed: int
+) -> PendingLabels:
+    """Return label probabilities by ridge regressions of the labels on the views, to calibrate when first used."""
+    fitted = FittedLabels(int(model.n_bits), seed, resolve_n_jobs(model.n_jobs), labels)
+    rows, points = labels.rows()[labels.set_of_point], sample_points(labels.n_points, labels.n_labels, seed)
+    share = np.asarray(rows.mean(axis=0)).ravel()
+    for view in views:
+        matrix = view.gram.copy()  # to which the ridge is added
+        weights = solve_ridge(matrix, ridge, view.transposed_times(rows))
+        scores = view.hash_function(weights, share)
+        solution = RidgeSolution(view.n_points, view.mean, matrix, weights, share)
+        leave_one_out = partial(KernelRidge().leave_one_out, scores, view.features[points])
+        fitted.pending[view.modality] = scores, leave_one_out, solution, points, rows[points]
+    return partial(fitted.model, tuple(view.modality for view in views))

@@ -14,7 +14,7 @@ from dlfh._mathematics.rotation import uncorrelated
 from dlfh._progress import progress
 from dlfh._validation import Features, check_random_state
 from dlfh.codes import pack
-from dlfh.methods.anchors import AnchorFeatures
+from dlfh.methods.anchors import AnchorFeatures, fit_labels
 from dlfh.methods.method import Method, MethodInfo
 from dlfh.methods.parameter_types import NonNegative, Positive, PositiveInt
 
@@ -123,6 +123,7 @@ class BATCH(Method):
             }
         self.objective_ = np.array(history)
         self.codes_ = dict.fromkeys(features, pack(B))
+        self._calibrate_later(fit_labels(views, label_sets, float(self.ridge), self, int(rng.integers(2**63))))
 
 
 class SharedCodes:

@@ -15,7 +15,7 @@ from dlfh._mathematics.rotation import closest_rotation, random_rotation
 from dlfh._progress import progress
 from dlfh._validation import Features, check_random_state
 from dlfh.codes import pack
-from dlfh.methods.anchors import AnchorFeatures
+from dlfh.methods.anchors import AnchorFeatures, fit_labels
 from dlfh.methods.cmfh import add_errors
 from dlfh.methods.method import Method, MethodInfo
 from dlfh.methods.parameter_types import Fraction, Positive, PositiveInt
@@ -101,6 +101,8 @@ class SCRATCH(Method):
             view.modality: view.hash_function(W @ state.R.T) for view, W in zip(views, state.W, strict=True)
         }
         self.codes_ = dict.fromkeys(features, pack(state.B))
+        ridge, seed = float(self.gamma / self.mu), int(rng.integers(2**63))
+        self._calibrate_later(fit_labels(views, label_sets, ridge, self, seed))
 
 
 class LatentCodes:
