@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlfh.service import completing
-from dlfh.service.completing import Completer, fold
+from dlfh.service.completing import TitleBlock, fold, has_prefix
 
 WORDS = st.lists(st.sampled_from(["red", "Red", "shoe", "shoes", "été", "a-b", "b"]), min_size=1, max_size=4)
 
@@ -23,15 +23,18 @@ def test_titles_are_found_by_the_start_of_a_word(titles: list[str], typed: str, 
     prefix = typed[: max(1, len(typed) - 1)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(completing, "_BLOCK", block * 7)
-        found = [*Completer([], [*map(fold, titles)]).titles(prefix)]
+        found = TitleBlock([*map(fold, titles)])
+        starting, others = ([*found.find(prefix, starts_line=first)] for first in (True, False))
     expected = [row for row, title in enumerate(titles) if words(prefix) in words(title)]
-    assert sorted({*found}) == expected
-    starting = [row for row in expected if words(titles[row]).startswith(words(prefix))]
-    assert [*dict.fromkeys(found)][: len(starting)] == starting
+    assert (
+        sorted({*starting, *others})
+        == expected
+        == [row for row in range(len(titles)) if has_prefix(titles[row], prefix)]
+    )
+    assert sorted({*starting}) == [row for row in expected if words(titles[row]).startswith(words(prefix))]
 
 
-def test_labels_are_found_most_frequent_first_in_any_case() -> None:
-    completer = Completer([("Red", 9), ("dark red", 5), ("Été", 3), ("blurred", 2)], [])
-    assert completer.labels("RE", 10) == [("Red", 9), ("dark red", 5)]
-    assert completer.labels("re", 1) == [("Red", 9)]
-    assert completer.labels("ete", 10) == [("Été", 3)]
+def test_case_and_accents_do_not_matter() -> None:
+    assert has_prefix("dark Red", "RE")
+    assert has_prefix("Été", "ete")
+    assert not has_prefix("blurred", "red")

@@ -409,6 +409,12 @@ class Index:
         """A globally unique identifier of the current content; None in memory."""
         return self._backend.state
 
+    def newer(self) -> Self | None:
+        """Return a reader of the current state that shares unchanged segments with this one; None in a database."""
+        if not isinstance(self._backend, LocalBackend) or self.folder is None:
+            return None
+        return type(self).__new__(type(self))._use(self._backend.newer())
+
     @property
     def words(self) -> WordIndex | None:
         """The word index of the metadata that `create` got as ``texts``; None if there is none."""

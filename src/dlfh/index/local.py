@@ -280,6 +280,10 @@ class LocalBackend(Backend):
             self._snapshot = self._snapshot_of(self._store.parts)
             return True
 
+    def newer(self) -> LocalBackend:
+        assert self._store is not None
+        return LocalBackend(self.n_bits, self.modalities, self._store.newer())
+
     def verify(self) -> None:
         with self._writing:
             self.reader()

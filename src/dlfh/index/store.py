@@ -124,6 +124,13 @@ class Store:
             raise StorageError(f"the index {self.folder} was opened for writing by the parent process, before a fork")
         self._check_sizes(self.manifest)
 
+    def newer(self) -> Store:
+        """Return a reader of the folder's current state that shares the segments that are still listed."""
+        store = Store(self.folder, self.manifest, None, verify=self._verify)
+        store.parts = self.parts
+        store._load()
+        return store
+
     def refresh(self) -> bool:
         if files.is_current(self.folder, self.manifest):
             return False

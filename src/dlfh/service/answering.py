@@ -30,8 +30,9 @@ from dlfh.collection.suggesting import check_precision, selected, suggest
 from dlfh.errors import InputError
 from dlfh.index.items import Item
 from dlfh.service.completing import fold
+from dlfh.service.facets import Key, filter_values, most_frequent, shown
 from dlfh.service.settings import Limits, Settings
-from dlfh.service.states import Key, State, filter_values, most_frequent, shown
+from dlfh.service.states import State
 
 if TYPE_CHECKING:
     from dlfh.service.schemas import Suggest
@@ -281,13 +282,12 @@ def list_items(state: State, start: int, n: int) -> dict[str, Any]:
 
 def complete(state: State, prefix: str, n: int) -> dict[str, Any]:
     """Return labels, and titles of items, in which a word starts with a prefix."""
-    completer, positions = state.facets.completer, state.once("positions", lambda state: state.index.positions())
     found: list[dict[str, Any]] = [
-        {"text": label, "kind": "label", "count": count} for label, count in completer.labels(prefix, n)
+        {"text": label, "kind": "label", "count": count} for label, count in state.facets.labels(prefix, n)
     ]
     seen = {fold(each["text"]) for each in found}
-    for row in islice(completer.titles(prefix), 10 * n):  # titles may be equal
-        for item in state.index.items([int(positions[row])]):
+    for position in islice(state.facets.titled(prefix), 10 * n):  # titles may be equal
+        for item in state.index.items([position]):
             title = state.titles(item.id, item.metadata)
             if len(found) < n and fold(title) not in seen:
                 found.append({"text": title, "kind": "name", "id": item.id})
