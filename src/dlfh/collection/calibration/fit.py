@@ -159,12 +159,18 @@ def _calibrate_queries(
         calibration.fits.update({(ranking, name, pattern): fit for pattern, fit in fits.items()})
     kind = "learned" if "learned" in samples else "hashed"
     pattern = Pattern(kind, modalities, with_words)
+    if asked.texts:
+        pairs[chosen] = {
+            each: replace(of_kind, complete=complete_pairs(encoder, asked, samples[each]))
+            for each, of_kind in pairs[chosen].items()
+        }
     several = [(pairs[chosen][kind], asked)]
     if more is not None:
         ignore = chosen in LABEL_RANKINGS
         evidence = _word_evidence({kind: samples[kind]}, texts if more[0].texts else (), more[0], ignore=ignore)[kind]
         of_training = _pairs(encoder, more[0], chosen, samples[kind], None, evidence, {})
-        several.append((replace(of_training, counted=of_training.counted & ~more[1]), more[0]))
+        complete = complete_pairs(encoder, more[0], samples[kind]) if more[0].texts else None
+        several.append((replace(of_training, counted=of_training.counted & ~more[1], complete=complete), more[0]))
     shown = _fit_shown(several, pattern, calibration.fits[chosen, name, pattern])
     calibration.shown.update({(name, each): fit for each, fit in shown.items()})
     if asked.texts:
@@ -275,8 +281,7 @@ def _pairs(
     for row in np.flatnonzero(queries.is_word):
         relevant[row] = words[max(words, key=len)][row] > 0
     similarities, labels, none = _evidence(encoder, queries, np.arange(len(relevant)), ranking, items)
-    complete = complete_pairs(encoder, queries, items) if queries.texts else None
-    pairs = Pairs(similarities, words, relevant, counted, None, labels, none, complete)
+    pairs = Pairs(similarities, words, relevant, counted, None, labels, none)
     if not queries.texts or known_items is None:
         return pairs
     rows = np.flatnonzero(queries.is_half)
@@ -326,10 +331,9 @@ def _fit_shown(several: Sequence[tuple[Pairs, Queries]], pattern: Pattern, fit: 
         best = np.argsort(np.where(complete, -1e6, 0.0) - log_odds, axis=1, kind="stable")[:, :N_READ]
         relevant = pairs.relevant | (complete & is_half)
         for row, kind in enumerate(queries.kinds.tolist()):
-            is_like_others = (kind != QUESTIONS[1] or queries.is_word[row]) and (
-                kind != QUESTIONS[3] or not is_half[row]
-            )
-            places = best[row][np.isfinite(log_odds[row, best[row]])] if is_like_others else best[row, :0]
+            if (kind == QUESTIONS[1] and not queries.is_word[row]) or (kind == QUESTIONS[3] and is_half[row]):
+                continue
+            places = best[row][np.isfinite(log_odds[row, best[row]])]
             found_all = complete[row, places]
             others = kind + OTHERS if found_all.any() else kind
             kinds.append(np.where(found_all, kind + COMPLETE, others))

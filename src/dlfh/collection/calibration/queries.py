@@ -205,17 +205,15 @@ def left_out_queries(
     rows, predicted = training.queries[name]
     used = np.flatnonzero(training.used[name])
     projections, labels = training.leave_one_out[name][np.searchsorted(used, rows)], items.take(rows).labels or []
-    n, no = len(rows), np.zeros(len(rows), bool)
     if encoder.featurizers_[name].takes != "texts":
-        return Queries(name, labels, projections, predicted, [], [], np.full(n, -1), no, no), rows
+        no = np.zeros(len(rows), bool)
+        return Queries(name, labels, projections, predicted, [], [], np.full(len(rows), -1), no, no), rows
     whole = [items.modalities[name][row] for row in rows]
     halves = [_half(text, rng) for text in whole]
     matrix = encoder.featurize(name, halves)
     predicted = np.concatenate([predicted, encoder.label_probabilities(name, matrix)])
-    probabilities, named = encoder.label_queries(name, [*whole, *halves], predicted)
+    asked = encoder.label_queries(name, [*whole, *halves], predicted)
     projections = np.concatenate([projections, encoder.project_vectors(name, matrix)])
-    is_half = np.repeat([False, True], n)
-    labels, item, word = [*labels, *labels], np.full(2 * n, -1), np.zeros(2 * n, bool)
-    return Queries(
-        name, labels, projections, probabilities, [*whole, *halves], named, item, is_half, word, typical
-    ), np.append(rows, np.full(n, -1))
+    is_half = np.repeat([False, True], len(rows))
+    about = [*whole, *halves], asked[1], np.full(len(is_half), -1), is_half, np.zeros(len(is_half), bool), typical
+    return Queries(name, [*labels, *labels], projections, asked[0], *about), np.where(is_half, -1, np.tile(rows, 2))
