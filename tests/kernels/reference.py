@@ -307,7 +307,7 @@ def number_words(offsets, blob, inside):
 
 
 def collect_possible(
-    blocks, bounds, tables, kinds, levels, eligible, limits, losses, fine_losses, allowed, shift, rows
+    blocks, bounds, by_halves, tables, kinds, levels, eligible, limits, losses, fine_losses, allowed, shift, rows
 ):
     loss = np.zeros(len(kinds))
     for c, of_term in enumerate(blocks):

@@ -55,7 +55,11 @@ def test_bounds_exclude_no_item_of_a_scan_that_closer_bounds_include(
     blocks = tuple(rng.integers(0, 256, (-(-n_items // 32), n_bytes, 32), np.uint8) for _ in range(n_terms))
     tables = rng.integers(0, 1 << 9, (n_terms, n_bytes, 256)).astype(np.uint16)
     unit = (1 + 2 * n_bytes // 15) << shift  # 255 units are the largest distance, or more
-    bounds = (tables.reshape(n_terms, n_bytes, 32, 8).min(axis=3) // unit).astype(np.uint8)
+    bounds = tables.reshape(n_terms, n_bytes, 32, 8).min(axis=3) // unit
+    by_halves = rng.random(n_terms) < 0.5
+    high, low = (rng.integers(0, 1 << 8, (n_terms, n_bytes, 16)) for _ in range(2))
+    tables[by_halves] = (high[..., None] + low[:, :, None]).reshape(tables.shape)[by_halves]
+    bounds[by_halves] = np.concatenate([high, low], axis=2)[by_halves] // unit
     slopes = rng.integers(1, 4, (n_terms, n_kinds, 1)).astype(float)
     losses, fine_losses = slopes * (unit * np.arange(256)), slopes * (np.arange(n_bytes << 9 - shift) << shift)
     kinds, levels = (rng.integers(0, n, n_items).astype(np.uint8) for n in (n_kinds, 256))
@@ -66,7 +70,7 @@ def test_bounds_exclude_no_item_of_a_scan_that_closer_bounds_include(
     rest = limits.astype(np.int16), losses, fine_losses, allowed
     rows, kept = np.zeros(n_items, np.int64), []
     for function in (compiled("collect_possible"), twin_of("collect_possible")):
-        found = function(blocks, bounds, tables, *items, *rest, shift, rows)
+        found = function(blocks, bounds.astype(np.uint8), by_halves, tables, *items, *rest, shift, rows)
         kept.append(rows[:found].tolist())
     assert kept[0] == kept[1]
 

@@ -25,8 +25,8 @@ def trailing_zeros(typing_context, word):
     return types.uint32(types.uint32), codegen
 
 
-def _table_sums(store):
-    """Return the code of `sums_at_most` or, if ``store``, of `store_sums`."""
+def _table_sums(store, by_halves=False):
+    """Return the code of `sums_at_most` or, if ``store``, of `store_sums` or, if ``by_halves``, `store_half_sums`."""
 
     def codegen(context, builder, signature, arguments):
         triple, _, features = context.codegen().magic_tuple()
@@ -66,9 +66,13 @@ def _table_sums(store):
             for part in parts:
                 at = builder.add(builder.mul(loop.index, index_type(len(parts))), index_type(part))
                 code = builder.load(builder.gep(code_pointer, [at]), align=1)
-                index = builder.and_(builder.lshr(code, splat(3)), splat(15))
-                low, high = (look_up(table, index) for table in halves)
-                found = builder.select(builder.icmp_signed("<", code, splat(0)), high, low)
+                if by_halves:
+                    indices = [builder.and_(builder.lshr(code, splat(shift)), splat(15)) for shift in (4, 0)]
+                    found = builder.call(add, [*map(look_up, halves, indices)])
+                else:
+                    index = builder.and_(builder.lshr(code, splat(3)), splat(15))
+                    low, high = (look_up(table, index) for table in halves)
+                    found = builder.select(builder.icmp_signed("<", code, splat(0)), high, low)
                 builder.store(builder.call(add, [builder.load(sums[part]), found]), sums[part])
         if store:
             target = builder.inttoptr(last, vector.as_pointer())
@@ -102,6 +106,12 @@ def sums_at_most(typing_context, tables, codes, n_bytes, limit):
 def store_sums(typing_context, tables, codes, n_bytes, sums):
     """Store the sums of `sums_at_most` at the address ``sums``."""
     return types.void(types.uint64, types.uint64, types.intp, types.uint64), _table_sums(store=True)
+
+
+@intrinsic
+def store_half_sums(typing_context, tables, codes, n_bytes, sums):
+    """Store the sums of ``tables[b, byte >> 4] + tables[b, 16 + (byte & 15)]``, as `store_sums` does."""
+    return types.void(types.uint64, types.uint64, types.intp, types.uint64), _table_sums(store=True, by_halves=True)
 
 
 @njit

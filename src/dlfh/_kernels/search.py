@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from dlfh._compile import Kernel
-from dlfh._kernels.inline import popcount, store_sums, sums_at_most, trailing_zeros
+from dlfh._kernels.inline import popcount, store_half_sums, store_sums, sums_at_most, trailing_zeros
 
 #: Number of items at a time; the bytes of a small tile stay in the first-level cache.
 _TILE, _SMALL_TILE = 2048, 256
@@ -268,13 +268,14 @@ def sum_tables(tables, codes, rows, distances):
 
 @Kernel
 def collect_possible(
-    blocks, bounds, tables, kinds, levels, eligible, limits, losses, fine_losses, allowed, shift, rows
+    blocks, bounds, by_halves, tables, kinds, levels, eligible, limits, losses, fine_losses, allowed, shift, rows
 ):
     """Write the eligible items that can be among the best to ``rows``, in order; return their number.
 
     ``blocks[c][j // 32, b, j % 32]`` is byte b of item j in term c. The loss of an item, a sum over terms, must be at
     most ``allowed[kinds[j], levels[j]]``. It is bounded twice. First by ``losses[c, kind, s]``, with s the sum of
-    ``bounds[c, b, byte b >> 3]``, saturating at 255; ``limits`` are the largest sums of the first term that pass if all
+    ``bounds[c, b, byte b >> 3]`` or, if ``by_halves[c]``, of ``bounds[c, b, byte b >> 4] + bounds[c, b, 16 + (byte b &
+    15)]``, saturating at 255; ``limits`` are the largest sums of the first term that pass if all
     other losses are 0, negative if none does. Then by ``fine_losses[c, kind, d >> shift]``, with d the sum of
     ``tables[c, b, byte b]``, term after term. If ``eligible`` is empty, all items are eligible.
     """
@@ -289,7 +290,10 @@ def collect_possible(
                 address = blocks[c].ctypes.data + np.uint64(n_bytes * first)
                 table, target = bounds[c].ctypes.data, sums[c].ctypes.data
                 for _ in range((kind.size + 31) // 32):
-                    store_sums(table, address, n_bytes, target)
+                    if by_halves[c]:
+                        store_half_sums(table, address, n_bytes, target)
+                    else:
+                        store_sums(table, address, n_bytes, target)
                     address += np.uint64(32 * n_bytes)
                     target += np.uint64(32)
             if c == 0:

@@ -49,6 +49,7 @@ class Bounds(NamedTuple):
 
     columns: list[tuple[int, ...]]
     bytes: Array
+    by_halves: Mask
     tables: Array
     limits: Array
     losses: Floats
@@ -61,7 +62,7 @@ class Bounds(NamedTuple):
 
         Bounds are most precise at ``level``, which few items should exceed.
         """
-        rounded, losses, tables, fine_losses = [], [], [], []
+        rounded, by_halves, losses, tables, fine_losses = [], [], [], [], []
         slack = _SLACK * (1 + np.abs(np.where(np.isfinite(allowed), allowed, 0.0)).max())
         most = allowed[:, [level if (allowed[:, level] > 0).any() else 255]]
         for each in evidence:
@@ -72,7 +73,12 @@ class Bounds(NamedTuple):
             possible = (worth[:, :1] - worth <= most + slack).any(axis=0)
             last = int(grid[min(int(np.flatnonzero(possible)[-1]) + 1, _GRID - 1)]) if possible.any() else largest
             unit = max(1, -(-last // _UNITS))
-            rounded.append(np.minimum(table.reshape(len(table), 32, 8).min(axis=2) // unit, 255).astype(np.uint8))
+            # The distances of codes are sums over half bytes; others are bounded by the least of 8 consecutive bytes.
+            halves = table.reshape(-1, 16, 16)
+            high, low = halves.min(axis=2), halves.min(axis=1)
+            by_halves.append(bool((halves == high[:, :, None] + low[:, None]).all()))
+            least = np.hstack([high, low]) if by_halves[-1] else table.reshape(-1, 32, 8).min(axis=2)
+            rounded.append(np.minimum(least // unit, 255).astype(np.uint8))
             worth = each.worth(np.arange(256) * unit)
             losses.append(worth[:, :1] - worth)
             scale = max(0, last.bit_length() - _SUM_BITS)
@@ -83,14 +89,15 @@ class Bounds(NamedTuple):
         limits = np.stack([np.searchsorted(*pair, "right") - 1 for pair in zip(losses[0], allowed, strict=True)])
         columns = [each.columns for each in evidence]
         fine, limits = np.stack(fine_losses), limits.astype(np.int16)
-        return cls(columns, np.stack(rounded), np.stack(tables), limits, np.stack(losses), fine, allowed)
+        bounds = np.stack(rounded), np.array(by_halves), np.stack(tables)
+        return cls(columns, *bounds, limits, np.stack(losses), fine, allowed)
 
 
 def possible_rows(part: Part, bounds: Bounds, kinds: Array, levels: Array, eligible: Mask | None) -> Integers:
     """Return the rows of a part that the bounds do not exclude; ``kinds`` and ``levels`` have a byte for each row."""
     checkpoint()
-    columns, *tables = bounds[:3]
+    columns, *tables = bounds[:4]
     blocks, rows = tuple(map(part.segment.blocks, columns)), np.empty(len(part.segment), np.int64)
     mask = np.empty(0, bool) if eligible is None else eligible
-    found = _kernels.collect_possible(blocks, *tables, kinds, levels, mask, *bounds[3:], _SUM_BITS - _FINE_BITS, rows)
+    found = _kernels.collect_possible(blocks, *tables, kinds, levels, mask, *bounds[4:], _SUM_BITS - _FINE_BITS, rows)
     return rows[:found].copy()

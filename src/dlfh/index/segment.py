@@ -97,10 +97,11 @@ class Segment:
         """Yield, by column, the indices of rows whose first code is there (None: all), its codes, and their places."""
         left: Mask | None = None
         for m in columns:
-            place, present = self.code_places[m], self.states[m, rows] != ABSENT
+            place = self.code_places[m]
             if place is None and left is None:
                 yield None, self.codes[m], rows
                 return
+            present = self.states[m, rows] != ABSENT
             found = np.flatnonzero(present if left is None else present & left)
             yield found, self.codes[m], rows[found] if place is None else place[rows[found]]
             left = ~present if left is None else left & ~present
