@@ -85,8 +85,8 @@ def create_app(
         collections = {name: _collection_app(service, None) for name, service in services.items()}
         app = _new_app(resources, lifespan)
         endpoints.add_list(app, services)
+        endpoints.add_health(app, resources)
         endpoints.add_page(app, _PAGE, "collections.html")
-    endpoints.add_health(app, resources)
     app.state.service = resources
     shared: Any = {"settings": resources.settings, "metrics": resources.metrics, "log": resources.log}
     app.add_middleware(Guard, **shared, collections=collections)
@@ -106,6 +106,7 @@ def _collection_app(service: Service, lifespan: Any) -> FastAPI:
     app = _new_app(service.resources, lifespan, **about)
     endpoints.add_endpoints(app, service)
     endpoints.add_changes(app, service)
+    endpoints.add_health(app, service.resources)
     endpoints.add_page(app, _PAGE, "index.html")
     endpoints.add_docs(app, _PAGE)
     models: Any = [(model, "validation") for model in (*schemas.SEARCHES, *schemas.CHANGES)]
