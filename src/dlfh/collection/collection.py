@@ -477,7 +477,7 @@ class Collection:
         >>> from dlfh.datasets import Items
         >>> from dlfh.features import BagOfWords
         >>> texts = {"english": ["a car", "a dog", "a cat"], "german": ["Auto", "Hund", "Katze"]}
-        >>> items = Items.of(texts, labels=[["car"], ["pet"], []], ids=["car", "dog", "cat"])
+        >>> items = Items.of(texts, labels=[["car"], ["pet"], ["pet"]], ids=["car", "dog", "cat"])
         >>> encoder = Encoder({"english": BagOfWords(), "german": BagOfWords()}, DLFH(n_bits=16, random_state=0))
         >>> folder = tempfile.mkdtemp()
         >>> Collection.build(folder, items, encoder).collection.close()
