@@ -4,7 +4,7 @@
 
 Data: icons, product photographs, and 2,500 points each, drawn at random, of IAPR TC-12 (GIST) and MIRFLICKR-25K
 (network features and raw tags). Half of the items are for training, a third is an unseen database without labels, the
-rest are queries (at most 200). Images are vectors that were computed once; texts are bags of words. Results are cached
+rest are queries (at most 120). Images are vectors that were computed once; texts are bags of words. Results are cached
 by part, data set and seed, so an interrupted study continues.
 """
 
@@ -41,7 +41,7 @@ from dlfh.hashing import KernelRidge, LinearRidge
 from dlfh.methods import CCAITQ, CMFH
 from dlfh.metrics import mean_average_precision
 
-N_BITS, N_POINTS, MAX_QUERIES = 64, 2500, 200
+N_BITS, N_POINTS, MAX_QUERIES = 64, 2500, 120
 SETS = ("icons", "photographs", "IAPR TC-12", "MIRFLICKR")
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 MODALITIES = ("image", "text")
@@ -347,9 +347,9 @@ def _rocchio(items: Any, query: Any, marked: Any, right: Any, log_odds: Any) -> 
 
 PARTS: dict[str, tuple[Callable[..., dict[str, Any]], tuple[str, ...], int]] = {
     "label-free": (label_free, SETS, 3),
-    "curves": (curves, SETS, 5),
     "teaching": (teaching, ("photographs",), 1),
     "feedback": (feedback, SETS, 3),
+    "curves": (curves, SETS, 5),
     "relearning": (relearning, ("generated",), 1),
 }
 
@@ -366,25 +366,88 @@ def main() -> None:
     given.cache.mkdir(parents=True, exist_ok=True)
     data, began = Path(os.environ["DLFH_DATA"]), time.time()
     loaded: dict[str, Items] = {}
-    for part in given.part or PARTS:
-        run, sets, n_seeds = PARTS[part]
-        for seed, name in itertools.product(range(n_seeds), sets):
-            file = given.cache / f"{part}-{name}-{seed}.json"
-            if file.exists() or time.time() - began > 60 * given.minutes:
-                continue
+    units = [
+        (seed, part, name)
+        for seed, part in itertools.product(range(5), given.part or PARTS)
+        for name in PARTS[part][1]
+        if seed < PARTS[part][2]
+    ]
+    for seed, part, name in units:
+        file = given.cache / f"{part}-{name}-{seed}.json"
+        claim = file.with_suffix(".claim")  # several processes may run the study together
+        if file.exists() or claim.exists() or time.time() - began > 60 * given.minutes:
+            continue
+        claim.touch()
+        try:
             if name not in loaded and name in SETS:
                 loaded[name] = load(name, data, given.cache)
             started = time.process_time()
-            result = run(name, loaded.get(name), seed)
+            result = PARTS[part][0](name, loaded.get(name), seed)
             file.write_text(json.dumps(result | {"processor seconds": time.process_time() - started}))
             print(f"{file.name}: {time.process_time() - started:.0f} s", flush=True)
+        finally:
+            claim.unlink()
     if given.write:
         fill(given.write, tables(given.cache))
 
 
 def tables(cache: Path) -> dict[str, str]:
-    """Return the tables of the docs, from what is cached."""
-    raise NotImplementedError
+    """Return the tables of the docs, from what is cached; a value is a mean over seeds."""
+    free = [
+        "| data, seeds | row | across, image / text asks | MAP of texts | known item | questions |",
+        "|---|---|---|---|---|---|",
+    ]
+    curve = ["| data, seeds | labels | labelled alone | all items | chosen by `label_next` |", "|---|---|---|---|---|"]
+    marks = [
+        "| data, seeds | query | marks | before | re-ranked | ranking + Rocchio | Rocchio |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name in SETS:
+        parts = {
+            part: [json.loads(f.read_text()) for f in sorted(cache.glob(f"{part}-{name}-*.json"))] for part in PARTS
+        }
+        if found := parts["label-free"]:
+            for row in ("without labels", "CCA-ITQ", "CMFH", "words alone", "with labels"):
+                across = " / ".join(_mean(found, row, "across", one) for one in MODALITIES)
+                rest = " | ".join(_mean(found, row, key) for key in ("MAP", "known item", "questions"))
+                free.append(f"| {name}, {len(found)} | {row} | {across} | {rest} |")
+        if found := parts["curves"]:
+            for share in (0, *SHARES):
+                cells = []
+                for way in ("labelled alone", "all items", "next"):
+                    keys = [f"labels {one}" for one in MODALITIES]
+                    values = [_mean(found, f"{way} {share:g}", key) for key in (*keys, "suggested")]
+                    cells.append(f"{values[0]} / {values[1]}; {values[2]}" if values[0] else "")
+                curve.append(f"| {name}, {len(found)} | {share:.0%} | {' | '.join(cells)} |")
+        if found := parts["feedback"]:
+            for modality, n in itertools.product(MODALITIES, (1, 3, 5)):
+                ways = ("before", "marks", "ranking + Rocchio", "Rocchio")
+                shown = " | ".join(_mean(found, f"{modality} {n} {way}") for way in ways)
+                marks.append(f"| {name}, {len(found)} | {modality} | {n} | {shown} |")
+    rounds = [
+        "| round | labelled | MAP, image / text asks | accepted | wrong | typed | seconds |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for file in cache.glob("teaching-*.json"):
+        for number, each in enumerate(json.loads(file.read_text())["rounds"]):
+            best = " / ".join(f"{each[f'labels {one}']:.3f}" for one in MODALITIES)
+            counts = " | ".join(str(each.get(key, "")) for key in ("accepted", "wrong", "typed"))
+            rounds.append(f"| {number} | {20 * number} | {best} | {counts} | {each.get('seconds', 0):.1f} |")
+    return {
+        name: "\n".join(rows)
+        for name, rows in zip(("free", "curve", "rounds", "marks"), (free, curve, rounds, marks), strict=True)
+    }
+
+
+def _mean(results: list[dict[str, Any]], *keys: str) -> str:
+    """Return the mean of a value over seeds; empty if it was not measured."""
+    values = []
+    for result in results:
+        value: Any = result
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        values += [] if value is None else [value]
+    return f"{np.mean(values):.3f}" if values else ""
 
 
 if __name__ == "__main__":

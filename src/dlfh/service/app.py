@@ -23,6 +23,7 @@ from dlfh.service import answering, endpoints, schemas
 from dlfh.service.answering import Batcher, RequestError, SearchRequest
 from dlfh.service.endpoints import as_json, parse, validation_error
 from dlfh.service.guard import Guard, Log, Metrics
+from dlfh.service.keys import Keys
 from dlfh.service.queries import QueryImages
 from dlfh.service.settings import Settings
 from dlfh.service.states import States
@@ -88,7 +89,7 @@ def create_app(
         endpoints.add_health(app, resources)
         endpoints.add_page(app, _PAGE, "collections.html")
     app.state.service = resources
-    shared: Any = {"settings": resources.settings, "metrics": resources.metrics, "log": resources.log}
+    shared: Any = {name: getattr(resources, name) for name in ("settings", "keys", "metrics", "log")}
     app.add_middleware(Guard, **shared, collections=collections)
     return app
 
@@ -136,6 +137,7 @@ class Resources:
 
     def __init__(self, settings: Settings, log: Log) -> None:
         self.settings, self.log, self.metrics = settings, log, Metrics()
+        self.keys = Keys(settings.keys, settings.token)
         self.query_images = QueryImages(settings.queries)
         self.thumbnails = Thumbnails(settings.pictures)
         limits, workers = settings.limits, settings.workers
