@@ -77,6 +77,7 @@ async function loadCollection() {
   parts.name.textContent = capital(about.name);
   const images = Object.values(about.modalities).some(({ takes }) => takes === "images");
   parts.text.placeholder = `Search ${count(about.items, "item")}${images ? " by words or a picture" : ""}`;
+  document.querySelector(".choose").hidden = !images;
   drawAbout(parts.about, about, null);
 }
 
@@ -136,11 +137,12 @@ function removeSource() {
 
 // --------------------------------------------------------------------------------------------------- changes
 
-/** Show a change of items without searching again. */
-function changed({ items = [], removed = [] }) {
+/** Show a change of items without searching again; after a change of everything, the list is loaded again. */
+function changed({ items = [], removed = [], everything = false }) {
   for (const item of items) page.list?.replace(item);
   if (removed.length) page.list?.remove(removed);
   forgetResults();
+  if (everything) page.shown = null;
   const key = page.shown;
   const before = page.about.state;
   getCollection().then((about) => {

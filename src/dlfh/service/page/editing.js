@@ -9,7 +9,7 @@ const LONG_PRESS = 450;
 
 export class Editor {
   /**
-   * `list()` is the list on the screen; `changed({ items, removed })` is called after a change, `restored()` after an undo, `mark(ids, kind)` when results are
+   * `list()` is the list on the screen; `changed({ items, removed, everything })` is called after a change, `restored()` after an undo, `mark(ids, kind)` when results are
    * marked "right" or "wrong".
    */
   constructor({ list, changed, restored, mark, announce, known }) {

@@ -25,11 +25,11 @@ export function drawControls(place, { about, search, facets, summary, hasProbabi
     if (!shown) toggle.focus();
   };
   const toggle = element("button", { type: "button", id: "filters-toggle", class: "quiet", "aria-expanded": String(opened), "aria-controls": "filters", onclick: () => show(panel.hidden) }, "Filters");
-  panel.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape") return;
+  place.onkeydown = (event) => {
+    if (event.key !== "Escape" || panel.hidden) return;
     event.stopPropagation();
     show(false);
-  });
+  };
   fill(place,
     element("div", { class: "row" },
       element("p", { class: "summary", id: "summary" }, summary),

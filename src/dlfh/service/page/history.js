@@ -7,7 +7,7 @@ const MAX_RECENT = 12;
 
 const listOf = (name) => {
   const kept = remembered(name);
-  return Array.isArray(kept) ? kept.filter((each) => typeof each?.address === "string" && typeof each?.name === "string") : [];
+  return Array.isArray(kept) ? kept.filter((each) => /^\?/.test(each?.address) && typeof each?.name === "string") : [];
 };
 
 export const recent = () => listOf("recent");

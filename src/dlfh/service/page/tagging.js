@@ -1,7 +1,7 @@
 // "What to label next": one item at a time, with suggested labels and keyboard shortcuts.
 
 import { button, capital, count, element, fill, icon, percent } from "./elements.js";
-import { asKnown } from "./labels.js";
+import { asKnown, relabelled } from "./labels.js";
 import { captionsOf } from "./cards.js";
 import { picture } from "./pictures.js";
 import { label, nextToLabel, relearn } from "./service.js";
@@ -94,7 +94,7 @@ export class Tagging {
     this.done += 1;
     const before = this.saving ?? Promise.resolve();
     this.saving = before.then(() => this.editor.send(() => label([item.id], add, []))).then((sent) => {
-      if (sent) this.editor.changed({ items: [] });
+      if (sent) this.editor.changed({ items: relabelled([item], add, []) });
       if (sent) this.editor.report(`${item.title}: ${add.join(", ")}.`, sent.undo);
     });
     this.open(this.at + 1);
@@ -126,7 +126,7 @@ export class Tagging {
     fill(pressed, "Relearn now");
     pressed.disabled = false;
     if (!done) return;
-    this.editor.changed({ items: [] });
+    this.editor.changed({ everything: true });
     toast(`Learned from ${count(done.labelled, "labelled item")} in ${Math.ceil(done.seconds)} s.`);
   }
 
