@@ -17,6 +17,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -92,9 +93,9 @@ def build(folder: Path, n_items: int) -> None:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[tuple[int, int]]:
-    """Serve a collection; yield the port and the process id."""
-    command = [sys.executable, "-m", "dlfh", "serve", str(folder), "--port", "0"]
+def serving(*folders: Path) -> Iterator[tuple[int, int]]:
+    """Serve collections; yield the port and the process id."""
+    command = [sys.executable, "-m", "dlfh", "serve", *map(str, folders), "--port", "0"]
     env = {name: value for name, value in os.environ.items() if name != "DLFH_TOKEN"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env) as process:
         try:
@@ -122,18 +123,17 @@ def requests_of(codes: np.ndarray) -> list[bytes]:
     return [_request(code=code.tobytes().hex(), modalities="image") for code in codes]
 
 
-def requests_of_texts(n: int) -> list[bytes]:
-    """Return search requests by texts: a topic, and two or three words that are rare or common by turns."""
+def texts_of(n: int) -> list[str]:
+    """Return texts: a topic, and two or three words that are rare or common by turns."""
     rng = np.random.default_rng(3)
     words = np.where(np.arange(n)[:, None] % 2, rng.integers(1000, N_WORDS, (n, 3)), rng.integers(0, 30, (n, 3)))
     topics = zip(rng.integers(0, N_LABELS, n), rng.integers(0, 30, n), words.tolist(), strict=True)
-    texts = (f"t{label}topic{topic} " + " ".join(f"t{word}" for word in drawn) for label, topic, drawn in topics)
-    return [_request(text=text, modality="title") for text in texts]
+    return [f"t{label}topic{topic} " + " ".join(f"t{word}" for word in drawn) for label, topic, drawn in topics]
 
 
-def _request(**query: str) -> bytes:
+def _request(path: str = "", **query: str) -> bytes:
     body = json.dumps(query | {"k": K}).encode()
-    head = "POST /v1/search HTTP/1.1", "host: 127.0.0.1", "content-type: application/json"
+    head = f"POST {path}/v1/search HTTP/1.1", "host: 127.0.0.1", "content-type: application/json"
     return "\r\n".join((*head, f"content-length: {len(body)}", "", "")).encode() + body
 
 
@@ -233,20 +233,45 @@ def processor_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def in_process(folder: Path, texts: list[str]) -> Load:
+    """Search by texts in this process, one at a time."""
+    waits = []
+    with Collection.open(folder) as collection:
+        for text in [*texts[:20], *texts]:
+            began = time.perf_counter()
+            collection.search("title", text, K)
+            waits.append(time.perf_counter() - began)
+    return Load(0, len(texts), 0, sum(waits[20:]), 1000 * np.array(waits[20:]))
+
+
 def measure_texts(folder: Path) -> dict[str, str]:
-    requests, lines = requests_of_texts(2000), []
-    with serving(folder) as (port, process):
-        load(port, requests, 8, 200, 60.0)  # warm-up
-        for connections, seconds in ((1, 10.0), (8, 30.0)):
-            before = processor_seconds(process)
-            found = load(port, requests, connections, N_REQUESTS, seconds)
-            spent = 1000 * (processor_seconds(process) - before) / found.requests
-            lines.append(
-                f"| {found.connections} | {found.requests:,} | {found.failures} | {found.rate:,.0f} | "
-                f"{found.percentile(50):.1f} | {found.percentile(99):.1f} | {spent:.1f} |"
-            )
-    header = "connections | requests | failed | requests per second | p50, ms | p99, ms | processor time a request, ms"
-    return {"texts": "\n".join([f"{machine()}.\n", f"| {header} |", "|" + "---|" * 7, *lines])}
+    """Measure one collection with 1, 8 and 64 connections, and two collections in one process with 8."""
+    texts, copy = texts_of(2000), folder.with_name("copy")
+    if not copy.exists():
+        shutil.copytree(folder, copy, copy_function=os.link)
+    alone = in_process(folder, texts[:300])
+    rows = [("`Collection.search`, no service", alone, 1000 * alone.seconds / alone.requests)]
+    paths = [f"/c/{each.name}" for each in (folder, copy)]
+    several = [_request(path, text=text, modality="title") for text in texts for path in paths]
+    one = [_request(text=text, modality="title") for text in texts]
+    for name, folders, requests, rounds in (
+        ("the service", [folder], one, ((1, 8.0), (8, 15.0), (64, 20.0))),
+        ("the service, two collections", [folder, copy], several, ((8, 15.0),)),
+    ):
+        with serving(*folders) as (port, process):
+            load(port, requests, 8, 200, 60.0)  # warm-up
+            for connections, seconds in rounds:
+                before = processor_seconds(process)
+                found = load(port, requests, connections, N_REQUESTS, seconds)
+                rows.append((name, found, 1000 * (processor_seconds(process) - before) / found.requests))
+    names = ("target", "connections", "requests", "failed", "requests per second", "p50, ms", "p99, ms")
+    header = " | ".join([*names, "processor time a request, ms"])
+    lines = [
+        f"| {name} | {each.connections or ''} | {each.requests:,} | {each.failures} | {each.rate:,.0f} | "
+        f"{each.percentile(50):.1f} | {each.percentile(99):.1f} | {spent:.1f} |"
+        for name, each, spent in rows
+    ]
+    return {"texts": "\n".join([f"{machine()}.\n", f"| {header} |", "|" + "---|" * 8, *lines])}
 
 
 def main() -> None:

@@ -43,6 +43,17 @@ def test_ids_are_never_truncated(
         assert all(any(f" {name} " in line for line in lines) for name in ids)
 
 
+def test_titles_and_captions_come_before_numbers(
+    shop: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["search", str(shop), "level", "stripes", "--details"]) == 0
+    header = next(line for line in capsys.readouterr().out.splitlines() if "text" in line)
+    places = [header.find(name) for name in ("text", "labels", "id", "Hamming")]
+    assert places == sorted(places)
+    assert places[0] >= 0
+
+
 def test_a_picture_and_a_page_are_written(
     shop: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -388,6 +388,7 @@ def shop(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run
 def test_the_examples_of_the_documentation_run(shop: Running, photos: Path, tmp_path: Path) -> None:
     (tmp_path / "photo.png").write_bytes((photos / "8.png").read_bytes())
     text = DOCUMENT.read_text(encoding="utf-8").replace("http://127.0.0.1:8000", shop.address.rstrip("/"))
+    text = text.replace("$KEY", "$DLFH_TOKEN")
     commands = [
         line.replace("curl -s ", 'curl -sSf -H "authorization: Bearer $DLFH_TOKEN" ')
         for block in re.findall(r"^```bash\n(.*?)^```", text, re.DOTALL | re.MULTILINE)

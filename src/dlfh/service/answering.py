@@ -203,7 +203,7 @@ def _answer(state: State, request: SearchRequest) -> bytes | Exception:
                 raise unknown_item(query.value)
         options = replace(request.options, where=state.facets.resolve(request.options.where))
         if request.facets:
-            options = replace(options, k=max(options.k, _N_COUNTED))
+            options = replace(options, k=max(options.k, min(_N_COUNTED, options.limit or _N_COUNTED)))
         results = state.searcher.search(request.queries, options)
         # One result at a time: the JSON encoder blocks all other threads.
         shown = b",".join(dump(_result(state, request, *pair)) for pair in zip(request.queries, results, strict=True))

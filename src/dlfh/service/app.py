@@ -23,6 +23,7 @@ from dlfh.service import answering, endpoints, schemas
 from dlfh.service.answering import Batcher, RequestError, SearchRequest
 from dlfh.service.endpoints import as_json, parse, validation_error
 from dlfh.service.guard import Guard, Log, Metrics
+from dlfh.service.keys import Keys
 from dlfh.service.queries import QueryImages
 from dlfh.service.settings import Settings
 from dlfh.service.states import States
@@ -85,10 +86,10 @@ def create_app(
         collections = {name: _collection_app(service, None) for name, service in services.items()}
         app = _new_app(resources, lifespan)
         endpoints.add_list(app, services)
+        endpoints.add_health(app, resources)
         endpoints.add_page(app, _PAGE, "collections.html")
-    endpoints.add_health(app, resources)
     app.state.service = resources
-    shared: Any = {"settings": resources.settings, "metrics": resources.metrics, "log": resources.log}
+    shared: Any = {name: getattr(resources, name) for name in ("settings", "keys", "metrics", "log")}
     app.add_middleware(Guard, **shared, collections=collections)
     return app
 
@@ -106,6 +107,7 @@ def _collection_app(service: Service, lifespan: Any) -> FastAPI:
     app = _new_app(service.resources, lifespan, **about)
     endpoints.add_endpoints(app, service)
     endpoints.add_changes(app, service)
+    endpoints.add_health(app, service.resources)
     endpoints.add_page(app, _PAGE, "index.html")
     endpoints.add_docs(app, _PAGE)
     models: Any = [(model, "validation") for model in (*schemas.SEARCHES, *schemas.CHANGES)]
@@ -135,6 +137,7 @@ class Resources:
 
     def __init__(self, settings: Settings, log: Log) -> None:
         self.settings, self.log, self.metrics = settings, log, Metrics()
+        self.keys = Keys(settings.keys, settings.token)
         self.query_images = QueryImages(settings.queries)
         self.thumbnails = Thumbnails(settings.pictures)
         limits, workers = settings.limits, settings.workers

@@ -62,10 +62,10 @@ class Guard:
     """
 
     def __init__(
-        self, app: Any, settings: Settings, metrics: Metrics, log: Log, collections: Mapping[str, Any] | None = None
+        self, app: Any, settings: Settings, keys: Keys, metrics: Metrics, log: Log, collections: Mapping[str, Any]
     ) -> None:
-        self._app, self._metrics, self._log, self._collections = app, metrics, log, collections or {}
-        self._settings, self._keys = settings, Keys(settings.keys, settings.token)
+        self._app, self._metrics, self._log, self._collections = app, metrics, log, collections
+        self._settings, self._keys = settings, keys
         self.limits, self.body_bytes = settings.limits, 0
         self.uploads = (*_UPLOADS, _CHANGES) if settings.writable else _UPLOADS
         self._hosts = None if "*" in settings.hosts else {*LOOPBACK, *(name.lower() for name in settings.hosts)}

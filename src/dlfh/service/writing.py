@@ -55,6 +55,7 @@ class Changes:
     def put(self, new: Sequence[ItemWithId], update: bool = True) -> dict[str, Any]:
         """Add all items or none, like `Collection.add`; with ``update``, replace items with the same ids."""
         self._check_number(new, "add")
+        self._states.refresh()
         state = self._states.current
         items = _items(state, new, self._limits)
         vectors = state.encoder.featurize_items(items)  # slow, and needs no lock
@@ -69,7 +70,7 @@ class Changes:
             assert update is False or not problems, problems
             return [] if update else [name for name, is_known in zip(items.ids, known, strict=True) if is_known]
 
-        return self._apply(items.ids, add)
+        return self._apply(items.ids, add, state)
 
     def remove(self, ids: Sequence[str]) -> dict[str, Any]:
         """Remove items: all of them or, if an id is unknown, none."""
@@ -85,10 +86,11 @@ class Changes:
     def undo(self, key: str) -> dict[str, Any]:
         """Restore the versions of items before a change, unless they have been changed since."""
         at, identity, before, after = self._done.get(key, (-_UNDO_SECONDS, None, {}, {}))
-        if identity != self._states.current.index.identity or time.monotonic() - at > _UNDO_SECONDS:
-            raise RequestError(404, "this change cannot be undone any more")
+        is_over = not before or time.monotonic() - at > _UNDO_SECONDS
 
         def restore(collection: Collection) -> None:
+            if is_over or collection.index.identity != identity:
+                raise RequestError(404, "this change cannot be undone any more")
             now = _versions(collection, before)
             changed = next((name for name, old in _metadata(now).items() if old != after[name]), None)
             if changed is not None:
@@ -132,22 +134,27 @@ class Changes:
             raise RequestError(422, f"a request can {verb} at most {self._limits.batch} items")
 
     def _apply(
-        self, ids: Sequence[str], work: Callable[[Collection], list[str] | None], are_known: bool = False
+        self,
+        ids: Sequence[str],
+        work: Callable[[Collection], list[str] | None],
+        state: State | None = None,
+        are_known: bool = False,
     ) -> dict[str, Any]:
         """Make a change and load the new state, so that the next search sees it; return a summary of the change.
 
-        ``work`` may return the ids of items that it skipped.
+        ``work`` may return the ids of items that it skipped; ``state`` is the one that it was prepared for, if any.
         """
         states, key = self._states, None
-        states.refresh()
-        with _writing(states.current) as collection:
-            before, state = _versions(collection, ids), collection.index.state
+        if state is None:
+            states.refresh()
+        with _writing(state or states.current) as collection:
+            before, former = _versions(collection, ids), collection.index.state
             if are_known and None in before.values():
                 raise unknown_item(next(name for name, item in before.items() if item is None))
             skipped = work(collection) or []
             before = {name: item for name, item in before.items() if name not in skipped}
             after = _metadata(_versions(collection, before))
-            if collection.index.state != state:
+            if collection.index.state != former:
                 key = secrets.token_hex(16)
                 self._done[key] = time.monotonic(), collection.index.identity, before, after
         while sum(len(old) for _, _, old, _ in self._done.values()) > _MAX_UNDO:
