@@ -8,10 +8,10 @@ const MAX_REFINEMENTS = 8;
 const PROBABILITY_STEP = 5;
 
 /**
- * Draw the row above the results and the panel of filters. `facets` has the counts of the current results, or null; `change(part, replace)` is called with
- * changes, `replace` while the slider moves.
+ * Draw the row above the results and the panel of filters. `facets` has the counts of the current results, `total` the number of likely ones, both null if
+ * unknown; `change(part, replace)` is called with changes, `replace` while the slider moves.
  */
-export function drawControls(place, { about, search, facets, summary, hasProbabilities, isSaved, onSave, change }) {
+export function drawControls(place, { about, search, facets, total, summary, hasProbabilities, isSaved, onSave, change }) {
   const opened = place.querySelector("#filters-toggle")?.getAttribute("aria-expanded") === "true";
   const focused = place.contains(document.activeElement) ? document.activeElement.id : null;
   const panel = element("div", { class: "filters", id: "filters", role: "region", "aria-label": "Filters", hidden: !opened });
@@ -33,7 +33,7 @@ export function drawControls(place, { about, search, facets, summary, hasProbabi
   fill(place,
     element("div", { class: "row" },
       element("p", { class: "summary", id: "summary" }, summary),
-      chips(about, search, facets, change),
+      chips(search, facets, total, change),
       element("span", { class: "space" }),
       element("button", { type: "button", id: "save-search", class: "quiet plain-icon", "aria-pressed": String(isSaved), "aria-label": isSaved ? "Forget this search" : "Save this search", title: isSaved ? "Forget this search" : "Save this search", onclick: onSave }, icon("star")),
       toggle),
@@ -42,15 +42,15 @@ export function drawControls(place, { about, search, facets, summary, hasProbabi
 }
 
 /** The active filters, each with a button that removes it, and labels of the results that would narrow them. */
-function chips(about, search, facets, change) {
+function chips(search, facets, total, change) {
   const active = Object.entries(search.where).flatMap(([name, values]) => values.map((value) => element("button", {
     type: "button", class: "chip on", "aria-label": `Remove the filter ${name} ${value}`, onclick: () => change(without(search, name, value)),
   }, name === "labels" ? capital(String(value)) : `${name}: ${value}`, element("span", { "aria-hidden": "true" }, "×"))));
   const chosen = new Set((search.where.labels ?? []).map((value) => String(value).toLowerCase()));
   const counted = (each) => each.likely ?? each.count;
-  const most = Math.max(0, ...(facets?.values.labels ?? []).map(counted));
   // A label that all results have narrows nothing.
-  const refinements = (facets?.values.labels ?? []).filter((each) => counted(each) > 0 && counted(each) < Math.max(most, 2) && !chosen.has(String(each.value).toLowerCase()))
+  const all = total ?? Math.max(0, ...(facets?.values.labels ?? []).map(counted));
+  const refinements = (facets?.values.labels ?? []).filter((each) => counted(each) > 0 && counted(each) < all && !chosen.has(String(each.value).toLowerCase()))
     .sort((a, b) => counted(b) - counted(a)).slice(0, MAX_REFINEMENTS)
     .map((each) => element("button", { type: "button", class: "chip refine", "aria-label": `Only ${each.value}`, onclick: () => change(refined(search, each.value)) }, capital(String(each.value)), element("small", {}, number(counted(each)))));
   return element("div", { class: "chips scroll", id: "chosen" }, active, refinements);

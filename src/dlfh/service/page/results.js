@@ -107,9 +107,10 @@ function drawSummary() {
 
 /** Draw the row above the results. */
 export function drawRefinements() {
-  const { about, search, source, change } = page;
+  const { about, search, source, change, list } = page;
+  const { n, more } = list.likely();
   drawControls(parts.controls, {
-    about, search, facets, summary: summary(), hasProbabilities: hasProbabilities(search), isSaved: isSaved(search), change,
+    about, search, facets, total: list.items[0]?.probability === null ? facets?.counted ?? null : more ? null : n, summary: summary(), hasProbabilities: hasProbabilities(search), isSaved: isSaved(search), change,
     onSave: () => {
       toast(toggleSaved(search, source) ? "Search saved in this browser." : "Search forgotten.");
       drawRefinements();
