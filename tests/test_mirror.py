@@ -18,6 +18,7 @@ EXCEPTIONS = {
     "fuzz/test_fuzz.py": "every format that is read",
     "service/test_fuzz.py": "every request that a service takes",
     "service/test_kills.py": "services that are killed",
+    "service/test_page_editing.py": "changing a collection on the page",
     "service/test_soak.py": "a service over a long time",
     "cli/test_layouts.py": "every layout of data files in every command",
     "collection/test_shortlist.py": "collections with items in a database",

@@ -25,12 +25,18 @@ expect.set_options(TIMEOUT)
 WICKED = "<img src=x onerror=document.title='wicked'>&amp;/#?"
 
 
+#: Columns with the names of properties that every object in JavaScript has.
+PROPERTIES = ["constructor", "toString", "__proto__", "hasOwnProperty", "length"]
+
+
 def build_icons(folder: Path) -> Path:
-    """Build a collection of icons with a column and a malicious id; return its folder."""
+    """Build a collection of icons with columns and a malicious id; return its folder."""
     icons = load_dataset("icons", size=64).labelled()
     table = icons.take(range(0, len(icons), 7)).write(folder / "icons")
     read = read_items(table, id="name", image="file", text="words", labels="categories")
-    metadata = [metadata | {"columns": {"row": row % 3}} for row, metadata in enumerate(read.metadata)]
+    metadata = [
+        fields | {"columns": dict.fromkeys(["row", *PROPERTIES], row % 3)} for row, fields in enumerate(read.metadata)
+    ]
     ids = [WICKED, *read.ids[1:]]
     items = Items(ids, read.modalities, read.labels, metadata, read.places, read.problems)
     features = {"image": Thumbnail(8), "text": BagOfWords()}
@@ -61,21 +67,23 @@ class Tab:
 
     def settle(self) -> Tab:
         self.page.wait_for_function(
-            "() => document.querySelector('a.card, .notice, #map:not([hidden]) .swatch')"
-            " && !document.querySelector('[aria-busy]')"
+            "() => document.querySelector(':is(#answers, #item, #notice, #map, #tagging):not([hidden])"
+            " :is(a.card, article, .notice h2, .swatch)') && !document.querySelector('[aria-busy]')"
         )
         return self
 
     def type(self, text: str) -> Tab:
         """Type a query, and wait for its results."""
         self.page.locator("#text").press_sequentially(text, delay=5)
-        self.page.wait_for_function("text => document.querySelector('.head h1')?.textContent === text", arg=text)
+        expect(self.page.locator("#heading")).to_have_text(f"Results for {text}")
         return self.settle()
 
     @property
     def ids(self) -> list[str]:
         """Ids of the results, in their order."""
-        ids: list[str] = self.page.eval_on_selector_all("a.card", "cards => cards.map(card => card.dataset.id)")
+        ids: list[str] = self.page.eval_on_selector_all(
+            "#answers a.card", "cards => cards.map(card => card.dataset.id)"
+        )
         return ids
 
     @property
@@ -98,6 +106,23 @@ class Tab:
                     : new DragEvent(kind, { ...options, dataTransfer: brought }));
             }""",
             [kind, base64.b64encode(picture).decode(), name, of],
+        )
+        return self
+
+    def drop(self, files: dict[str, bytes]) -> Tab:
+        """Drop several files."""
+        self.page.evaluate(
+            """(files) => {
+                const brought = new DataTransfer();
+                for (const [name, content] of Object.entries(files)) {
+                    const bytes = Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0));
+                    const type = name.endsWith(".png") ? "image/png" : "text/plain";
+                    brought.items.add(new File([bytes], name, { type }));
+                }
+                const options = { bubbles: true, cancelable: true, dataTransfer: brought };
+                document.body.dispatchEvent(new DragEvent("drop", options));
+            }""",
+            {name: base64.b64encode(content).decode() for name, content in files.items()},
         )
         return self
 
@@ -146,7 +171,7 @@ def tab(browser: Browser, address: str, **options: Any) -> Iterator[Tab]:
     context.on("request", lambda request: opened.requests.append(request.url))
     try:
         yield opened
-        assert opened.errors == []
+        assert opened.errors == [], opened.errors
         assert [url for url in opened.requests if not url.startswith((address, "blob:" + address, "data:"))] == []
     finally:
         context.close()

@@ -18,11 +18,13 @@ from typing import Any
 
 import httpx
 import pytest
+from playwright.sync_api import Browser, sync_playwright
 
 from dlfh import DLFH, Collection, Encoder
 from dlfh.datasets import Items, read_items
 from dlfh.features import BagOfWords
 from dlfh.features.combined import Thumbnail
+from tests.service.browsing import Tab, build_icons, open_browser, tab
 
 TOKEN = "a-token-for-the-tests"
 #: Ids with characters that need escaping in addresses.
@@ -154,6 +156,34 @@ def strict(stripes_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     log = tmp_path_factory.mktemp("log") / "log"
     with serving(stripes_folder, log, token=TOKEN, settings=settings) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def icons(tmp_path_factory: pytest.TempPathFactory, chromium: str) -> Path:
+    """A collection of icons, for the page."""
+    return build_icons(tmp_path_factory.mktemp("icons"))
+
+
+@pytest.fixture(scope="session")
+def service_of_icons(icons: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service that everybody may read, and that may be changed with a key."""
+    log, pictures = tmp_path_factory.mktemp("log") / "log", icons.parent / "icons"
+    with serving(icons, log, "--writable", "--public", token=TOKEN, pictures=pictures) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        opened = open_browser(playwright, chromium)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(browser: Browser, service_of_icons: Running) -> Iterator[Tab]:
+    with tab(browser, service_of_icons.address) as opened:
+        yield opened
 
 
 def address(running: Running) -> tuple[str, int]:

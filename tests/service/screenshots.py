@@ -15,7 +15,7 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from tests.service.browsing import Tab, open_browser, tab
-from tests.service.conftest import serving
+from tests.service.conftest import TOKEN, serving
 
 WIDE = {"viewport": {"width": 1280, "height": 860}}
 NARROW = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
@@ -31,11 +31,6 @@ def main() -> None:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         sys.exit("screenshots need Chromium")
-    icons = arguments.demo / "icons"
-
-    def search_by_bus(page: Page) -> None:
-        page.set_input_files("#file", icons / "bus.png")
-        page.wait_for_selector(".grid.texts a.card")
 
     def look_closer(page: Page) -> None:
         box = page.locator("canvas").bounding_box()
@@ -44,32 +39,50 @@ def main() -> None:
         page.mouse.move(x, y)
         page.mouse.wheel(0, -260)
 
+    def select(page: Page) -> None:
+        for place in (0, 1, 3):
+            row = page.locator("#answers li[data-id]").nth(place)
+            row.hover()
+            row.locator(".tool.select").click()
+        page.mouse.move(8, 500)
+
+    def choose(page: Page) -> None:
+        page.wait_for_selector(".choice")
+        page.keyboard.press("1")
+
     def open_the_panel(page: Page) -> None:
-        page.click("#to-details")
+        page.keyboard.press("d")
+        page.click("#to-menu")
         page.click("#to-about")
         page.evaluate("document.querySelector('#about').scrollTop = 560")
 
     pictures: dict[str, tuple[str, dict[str, Any], Callable[[Page], None] | None]] = {
         "page": (QUERY, WIDE, None),
+        "page-start": ("", WIDE, None),
+        "page-item": (f"{QUERY}&item=chess-king", WIDE, None),
         "page-dark": (QUERY, WIDE | {"color_scheme": "dark"}, None),
         "page-narrow": (QUERY, NARROW, None),
-        "page-map": ("", WIDE, look_closer),
-        "page-image": ("?modalities=text", WIDE, search_by_bus),
+        "page-editing": (QUERY, WIDE, select),
+        "page-label": ("?view=label", WIDE, choose),
+        "page-map": ("?view=map", WIDE, look_closer),
         "page-about": (QUERY, WIDE, open_the_panel),
     }
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        serving(arguments.demo / "collection", Path(folder) / "log", pictures=arguments.demo / "icons") as running,
-        sync_playwright() as playwright,
-    ):
-        browser = open_browser(playwright, chromium)
-        for name, (search, options, act) in pictures.items():
-            with tab(browser, running.address, **options) as opened:
-                opened.go(search)
-                if act:
-                    act(opened.page)
-                (arguments.output / f"{name}.png").write_bytes(take(opened))
-        browser.close()
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        collection = Path(shutil.copytree(arguments.demo / "collection", Path(folder) / "icons"))
+        options = "--writable", "--public"
+        with serving(
+            collection, Path(folder) / "log", *options, token=TOKEN, pictures=arguments.demo / "icons"
+        ) as running:
+            browser = open_browser(playwright, chromium)
+            for name, (search, settings, act) in pictures.items():
+                with tab(browser, running.address, **settings) as opened:
+                    if act in (select, choose):  # the others show what visitors without a key see
+                        opened.page.add_init_script(f"sessionStorage.setItem('dlfh-token', '{TOKEN}')")
+                    opened.go(search)
+                    if act:
+                        act(opened.page)
+                    (arguments.output / f"{name}.png").write_bytes(take(opened))
+            browser.close()
 
 
 def take(opened: Tab) -> bytes:

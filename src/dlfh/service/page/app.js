@@ -1,232 +1,192 @@
-// The page: reads the search from the address, runs it, and shows its results.
+// The page: reads the address, and shows the start page, results, an item, the map or items to label.
 
 import { drawAbout } from "./about.js";
-import { EMPTY, PAGE_SIZE, isEmpty, read, withQuery, write } from "./address.js";
-import { drawAnswers, drawWaiting } from "./answers.js";
-import { capital, count, element, fill, listed } from "./elements.js";
-import { drawControls, toggled } from "./filters.js";
-import { CollectionMap } from "./map.js";
-import { clearNotice, showFailure, showNothing, warn } from "./notices.js";
+import { EMPTY, isEmpty, keyOf, read, withQuery, write } from "./address.js";
+import { drawWaiting } from "./answers.js";
+import { listenForCompletions } from "./completion.js";
+import { Editor } from "./editing.js";
+import { capital, count, fill } from "./elements.js";
+import { nameOf, noteRecent } from "./history.js";
+import { drawMenu, listenToMenu } from "./menu.js";
+import { clearNotice, showFailure } from "./notices.js";
+import { drawRefinements, firstResults, forgetResults, listKey, querySource, showHome, showResults } from "./results.js";
 import { listen, showQuerySource } from "./searchbox.js";
-import { Failure, find, getCollection, getItem, getMap, hasProbabilities, useToken } from "./service.js";
+import { Failure, getCollection, keepPicture, useToken } from "./service.js";
+import { announce, page, parts } from "./state.js";
+import { toast } from "./toast.js";
+import { showItem, showMap, showTagging } from "./views.js";
 
-const parts = Object.fromEntries(["welcome", "controls", "answers", "map", "about", "status", "name", "text", "to-map", "to-details", "to-about", "home", "results"]
-  .map((id) => [id, document.getElementById(id)]));
-
-const pictures = new Map(); // uploaded pictures, by keys in the history of the tab
-const cache = new Map(); // the last results, by search, so that going back is instant
-const MAX_CACHED = 60;
-const DETAILS_KEY = "dlfh-details";
-
-let about = null;
-let search = EMPTY;
 let typing = false; // while typing, the address is replaced instead of added to the history
-let pending = new AbortController();
 let retry = { timer: 0, tries: 0 };
-let map = null;
-let mapState = null;
-let lastResult = null;
+let scrolled = 0; // where the results were when an item was opened
 
-const announce = (text) => { parts.status.textContent = text; };
+const editor = new Editor({
+  list: () => (page.search.item === null && page.search.view === "" ? page.list : null),
+  known: () => (page.about?.filters.labels ?? []).map(({ value }) => String(value)),
+  changed, restored, mark, announce,
+});
+Object.assign(page, { editor, go, change: (part, replace = false) => go({ ...page.search, item: null, ...part }, { replace }) });
 
 // ------------------------------------------------------------------------------------------------ addresses
 
 function go(next, { replace = false } = {}) {
-  const entry = [{ picture: next.picture }, "", write(next)];
+  if (page.search.item === null && next.item !== null) scrolled = scrollY;
+  const entry = [{ inner: replace ? history.state?.inner ?? false : true }, "", write(next)];
   if (replace) history.replaceState(...entry);
   else history.pushState(...entry);
+  const isShown = page.about !== null && listKey(next) === page.shown && next.item === null && next.view === "";
   show(next);
-  if (!replace && !typing) window.scrollTo(0, 0);
+  if (!replace && !typing && !isShown) window.scrollTo(0, 0);
 }
 
-function current() {
-  const key = history.state?.picture ?? null;
-  return read(location.search, pictures.has(key) ? key : null);
+/** Leave an item or a view: go back if the user came from this page, else to the results. */
+function leave() {
+  if (history.state?.inner) history.back();
+  else go({ ...page.search, item: null, view: "" }, { replace: true });
 }
 
-const change = (part, replace = false) => go({ ...search, k: PAGE_SIZE, ...part }, { replace });
-
-// ---------------------------------------------------------------------------------------------------- searching
+// ---------------------------------------------------------------------------------------------------- showing
 
 async function show(next, { again = false } = {}) {
-  search = next;
-  pending.abort();
-  pending = new AbortController();
+  const from = page.search;
+  page.search = next;
+  page.pending.abort();
+  page.pending = new AbortController();
   clearTimeout(retry.timer);
   if (!again) retry.tries = 0;
-  const { signal } = pending;
+  const { signal } = page.pending;
   try {
-    if (about === null) await loadCollection();
+    if (page.about === null) await loadCollection();
     if (signal.aborted) return;
     frame();
-    if (isEmpty(search)) {
-      clearNotice();
-      lastResult = null;
-      fill(parts.answers);
-      await showMap(signal);
-      return;
-    }
-    if (!parts.answers.childElementCount) drawWaiting(parts.answers);
-    parts.answers.setAttribute("aria-busy", "true");
-    const [result, source] = await Promise.all([run(search, signal), querySource(search, signal)]);
-    if (signal.aborted) return;
-    await showResult(result, source, signal);
+    if (next.view === "label") await showTagging(signal, leave);
+    else if (next.item !== null) await showItem(signal, { leave, mark, entitle });
+    else await showList(signal, from);
   } catch (error) {
     if (!signal.aborted) failed(error);
   } finally {
-    if (!signal.aborted) parts.answers.removeAttribute("aria-busy");
+    if (!signal.aborted) for (const part of [parts.answers, parts.item, parts.map]) part.removeAttribute("aria-busy");
   }
 }
 
-/** Load the description of the collection. */
 async function loadCollection() {
-  about = await getCollection();
-  cache.clear();
+  const about = await getCollection();
+  page.about = about;
+  forgetResults();
+  editor.mayWrite = about.writable && about.role !== "read";
   parts.name.textContent = capital(about.name);
-  parts.text.placeholder = `Search ${count(about.items, "item")} by words or a picture`;
+  const images = Object.values(about.modalities).some(({ takes }) => takes === "images");
+  parts.text.placeholder = `Search ${count(about.items, "item")}${images ? " by words or a picture" : ""}`;
+  document.querySelector(".choose").hidden = !images;
   drawAbout(parts.about, about, null);
 }
 
-async function run(search, signal) {
-  const key = JSON.stringify({ ...search, map: false });
-  const cached = cache.get(key);
-  if (cached) return cached;
-  const result = await find(search, search.picture === null ? null : pictures.get(search.picture), signal);
-  if (result.state !== about.state) {
-    await loadCollection(); // it has changed
-    frame();
-  }
-  cache.set(key, result);
-  if (cache.size > MAX_CACHED) cache.delete(cache.keys().next().value);
-  return result;
-}
-
-/** A query that is not a text, to show in the box and above the results. */
-async function querySource(search, signal) {
-  if (search.picture !== null) return { name: "your picture", blob: pictures.get(search.picture) };
-  if (search.id !== null) {
-    const item = await getItem(search.id, signal);
-    return { name: item.id, thumbnail: item.thumbnail, item };
-  }
-  return search.code === null ? null : { name: "shared search" };
-}
-
-// --------------------------------------------------------------------------------------------------- display
-
-/** Show everything but the results. */
+/** Show everything but the contents. */
 function frame() {
+  const { about, search } = page;
   const empty = isEmpty(search);
-  const onMap = empty || search.map;
-  parts.welcome.hidden = !empty;
-  parts.controls.hidden = empty;
-  parts.answers.hidden = onMap;
-  parts.map.hidden = !onMap;
-  document.body.classList.toggle("on-map", onMap);
-  parts["to-map"].setAttribute("aria-pressed", String(onMap && !empty));
-  parts["to-map"].hidden = empty;
-  document.title = empty ? about.name : `${search.text.trim() || search.id || "Picture"} · ${about.name}`;
-  if (empty) welcome();
-  else drawControls(parts.controls, about, search, hasProbabilities(search), change);
-  if (empty || (search.text && search.id === null && search.picture === null)) showQuerySource(search.text, null);
+  const view = search.item !== null ? "item" : search.view || (empty ? "start" : "results");
+  parts.start.hidden = view !== "start";
+  parts.controls.hidden = view !== "results";
+  parts.answers.hidden = view !== "results" && view !== "start";
+  parts.item.hidden = view !== "item";
+  parts.tagging.hidden = view !== "label";
+  parts.map.hidden = view !== "map";
+  document.body.classList.toggle("on-map", view === "map");
+  if (view !== "results") clearNotice();
+  if (editor.selected.size) editor.clear();
+  drawMenu(about, search);
+  if (search.id === null && search.image === null && search.code === null) showQuerySource(search.text, page.source = null);
+  entitle({ label: "What to label next", map: empty ? "Map" : null }[view] ?? (view === "start" ? "" : nameOf(search, page.source)));
 }
 
-function welcome() {
-  const labels = (about.filters.labels ?? []).slice(0, 40);
-  const step = Math.max(1, Math.floor(labels.length / 8));
-  const examples = labels.filter((_, place) => place % step === 0).slice(0, 8).map(({ value }) => String(value));
-  const kinds = Object.values(about.modalities).map((modality) => modality.takes);
-  fill(parts.welcome,
-    element("h1", {}, kinds.includes("images") ? "Search by words or by a picture." : "Search by words."),
-    element("p", {}, `${count(about.items, "item")}. `
-      + (kinds.includes("images") ? "Type, drop or paste a picture, or explore the map." : "Type, or explore the map.")),
-    examples.length ? element("div", { class: "chips" }, examples.map((label) => element("a", { class: "chip", href: write({ ...EMPTY, text: label.toLowerCase() }) }, label))) : null,
-  );
-}
+const entitle = (name) => { document.title = name ? `${name} · ${page.about.name}` : page.about.name; };
 
-async function showResult(result, source, signal) {
-  lastResult = result;
-  if (search.picture !== null && search.code === null) {
-    // The address contains the code of the picture, so that the search can be shared.
-    search = { ...search, code: result.query.code };
-    cache.set(JSON.stringify({ ...search, map: false }), result);
-    history.replaceState({ picture: search.picture }, "", write(search));
+async function showList(signal, from) {
+  const { search } = page;
+  if (listKey(search) === page.shown && search.view === "") { // back from an item: everything is still there
+    if (!isEmpty(search)) drawRefinements();
+    window.scrollTo(0, scrolled);
+    if (from.item !== null) page.list.card(from.item)?.focus({ preventScroll: true });
+    return;
   }
-  if (source || search.id !== null) showQuerySource(search.text, source, () => go(withQuery(search, { text: search.text })));
-  const { answers, warning, notes, understanding } = result;
-  const changed = understanding && understanding.text !== search.text;
-  if (!answers.length) {
-    fill(parts.answers);
-    await explainNoResults(signal, warning ? [...notes, warning] : notes);
-  } else {
-    drawAnswers(parts.answers, { about, search, result, source, onMore: () => go({ ...search, k: search.k + PAGE_SIZE }, { replace: true }) });
-    drawAbout(parts.about, about, { code: answers[0].code, query: result.query.code });
-    if (warning || notes.length) warn(warning ? [...notes, warning] : notes, changed ? () => go({ ...search, literal: true }) : null);
-    else clearNotice();
+  if (isEmpty(search)) {
+    if (search.view === "map") await showMap(signal, null);
+    else await showHome(signal);
+    return;
   }
-  announce(answers.length ? `${count(answers.length, "result")}: ${listed(answers.slice(0, 3).map((answer) => answer.id))}` : "No results");
-  if (search.map) await showMap(signal);
+  if (page.shown === null) drawWaiting(parts.answers);
+  parts.answers.setAttribute("aria-busy", "true");
+  const stale = async () => {
+    await loadCollection();
+    if (!signal.aborted) frame();
+  };
+  const [result, source] = await Promise.all([firstResults(search, signal, stale), querySource(search, signal)]);
+  if (signal.aborted) return;
+  page.source = source;
+  if (source) showQuerySource(search.text, source, removeSource);
+  entitle(nameOf(search, source));
+  if (search.view === "map") await showMap(signal, result.answers);
+  else await showResults(result, signal);
 }
 
-async function explainNoResults(signal, notes) {
-  const filtered = Object.keys(search.where).length > 0;
-  let best = null;
-  if (search.minProbability && hasProbabilities(search)) {
-    const wider = await run({ ...search, minProbability: 0, k: 1 }, signal);
-    if (signal.aborted) return;
-    best = wider.answers[0]?.probability ?? null;
-  }
-  showNothing({
-    minProbability: search.minProbability, filtered, best, notes,
-    onAny: () => change({ minProbability: 0 }),
-    onUnfiltered: () => change({ where: EMPTY.where }),
-  });
+function removeSource() {
+  go(withQuery(page.search, { text: page.search.text }));
+  parts.text.focus();
 }
 
-async function showMap(signal) {
-  map ??= new CollectionMap(parts.map, {
-    onChoose: (id) => go(withQuery(search, { id })),
-    onLabel: (label) => change({ where: toggled(search.where, "labels", label) }),
-    announce,
-  });
-  if (mapState !== about.state) {
-    parts.map.setAttribute("aria-busy", "true");
-    const loaded = await getMap();
-    if (mapState !== loaded.state) map.fill(loaded);
-    mapState = loaded.state;
-    parts.map.removeAttribute("aria-busy");
-  }
-  if (!signal.aborted) map.show(search, lastResult?.answers);
+// --------------------------------------------------------------------------------------------------- changes
+
+/** Show a change of items without searching again; after a change of everything, the list is loaded again. */
+function changed({ items = [], removed = [], everything = false }) {
+  for (const item of items) page.list?.replace(item);
+  if (removed.length) page.list?.remove(removed);
+  forgetResults();
+  if (everything) page.shown = null;
+  const key = page.shown;
+  const before = page.about.state;
+  getCollection().then((about) => {
+    page.about = about;
+    if (key !== null && page.shown === key) page.shown = key.slice(0, -before.length) + about.state; // the list shows the change already
+    if (page.list) page.list.about = about;
+  }, () => {});
 }
 
-/** Show or hide details: codes, distances and the model. */
-function showDetails(shown) {
-  document.body.classList.toggle("with-details", shown);
-  parts["to-details"].setAttribute("aria-pressed", String(shown));
-  try {
-    localStorage.setItem(DETAILS_KEY, String(shown));
-  } catch { /* storage is disabled */ }
+/** Show the state after an undo or after items were added. */
+async function restored() {
+  const y = scrollY;
+  page.about = null;
+  page.shown = null;
+  await show(page.search);
+  window.scrollTo(0, y);
 }
 
-function readDetails() {
-  try {
-    return localStorage.getItem(DETAILS_KEY) === "true";
-  } catch {
-    return false;
-  }
+/** Mark results as right or wrong, and rank again; a mark that is set is removed. */
+function mark(ids, kind) {
+  const { search } = page;
+  const [name, other] = kind === "right" ? ["relevant", "irrelevant"] : ["irrelevant", "relevant"];
+  const isSet = ids.every((id) => search[name].includes(id));
+  const rest = search[name].filter((id) => !ids.includes(id));
+  go({ ...search, [name]: isSet ? rest : [...rest, ...ids], [other]: search[other].filter((id) => !ids.includes(id)), item: null }, { replace: search.item === null });
+  const what = isSet ? "Mark removed." : `Marked ${count(ids.length, "item")} as ${kind}.`;
+  announce(what);
+  toast(what, () => go({ ...search, item: null }, { replace: true }));
 }
 
 // --------------------------------------------------------------------------------------------------- errors
 
 function failed(error) {
   if (!(error instanceof Failure)) throw error;
+  page.list?.close();
+  Object.assign(page, { list: null, shown: null });
   fill(parts.answers);
-  parts.welcome.hidden = true;
-  parts.map.hidden = true;
-  const again = () => show(search, { again: true });
+  for (const part of [parts.start, parts.item, parts.map, parts.tagging, parts.controls]) part.hidden = true;
+  const again = () => show(page.search, { again: true });
   const seconds = error.kind === "busy" ? error.seconds : Math.min(30, 2 ** (retry.tries + 1));
   showFailure(error, {
     seconds,
     onRetry: again,
+    onHome: () => go(EMPTY),
     onToken: (token) => {
       useToken(token);
       again();
@@ -241,24 +201,53 @@ function failed(error) {
 
 // --------------------------------------------------------------------------------------------------- start
 
+const adding = async (files) => {
+  if (!editor.mayWrite) return;
+  const takesTexts = Object.values(page.about.modalities).some(({ takes }) => takes === "texts");
+  const { addPictures } = await import("./adding.js");
+  addPictures(files, { editor, takesTexts, onAdded: restored });
+};
+
+function searchText(text, done) {
+  const { search } = page;
+  if (text.trim() !== search.text.trim()) {
+    const { id, image } = search; // words beside an item or a picture: items must match both
+    const next = withQuery(search, { text: text.trim() ? text : "", id, image });
+    go({ ...next, view: search.view === "map" ? "map" : "" }, { replace: typing });
+  }
+  typing = !done;
+  if (done && !isEmpty(page.search)) noteRecent(page.search, page.source);
+}
+
+const completions = listenForCompletions(parts.text, document.getElementById("completions-panel"), {
+  onText: (text) => searchText(text, true),
+  onAddress: (address) => go(read(address.replace(/^[^?]*/, ""))),
+});
+
 listen({
-  onText(text, done) {
-    if (text.trim() !== search.text.trim()) {
-      const { id, picture } = search; // words beside an item or a picture: items must match both
-      const next = withQuery(search, { text: text.trim() ? text : "", id, picture });
-      go({ ...next, map: search.map && !isEmpty(search) }, { replace: typing });
-    }
-    typing = !done;
-  },
-  onPicture(blob) {
+  onText: searchText,
+  async onPicture(blob) {
     typing = false;
-    const key = `${Date.now()}-${pictures.size}`;
-    pictures.set(key, blob);
-    go(withQuery(search, { picture: key }));
+    completions.close();
+    showQuerySource(page.search.text, { name: "your picture", blob }, removeSource);
+    try {
+      const image = await keepPicture(blob);
+      go(withQuery(page.search, { image }));
+    } catch (error) {
+      failed(error);
+    }
   },
-  onRemove() {
-    go(withQuery(search, { text: search.text }));
-    parts.text.focus();
+  onRemove: removeSource,
+  onAdd: adding,
+  mayAdd: () => editor.mayWrite,
+});
+
+listenToMenu({
+  isReady: () => page.about !== null,
+  onAdd: () => adding([]),
+  onToken: () => {
+    Object.assign(page, { about: null, shown: null });
+    show(page.search);
   },
 });
 
@@ -270,24 +259,32 @@ document.addEventListener("click", (event) => {
   if (target.origin !== location.origin || target.pathname !== location.pathname || target.hash) return;
   event.preventDefault();
   typing = false;
-  go(read(target.search));
+  if (!isEmpty(page.search) && page.search.item === null) noteRecent(page.search, page.source);
+  go(read(target.search), { replace: link.hasAttribute("data-replace") });
   if (link.id === "home") parts.text.focus();
-  else parts.results.focus({ preventScroll: true });
+  else if (!link.matches("a.card, [data-replace]")) parts.results.focus({ preventScroll: true });
 });
 
-parts["to-map"].addEventListener("click", () => go({ ...search, map: !search.map }));
-parts["to-details"].addEventListener("click", () => showDetails(parts["to-details"].getAttribute("aria-pressed") !== "true"));
-parts["to-about"].addEventListener("click", () => { if (about) parts.about.showModal(); });
-parts.about.addEventListener("click", (event) => { if (event.target === parts.about) parts.about.close(); });
+document.addEventListener("keydown", (event) => {
+  if (parts.item.hidden || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, dialog, [popover], a.card")) return;
+  const step = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
+  if (event.key === "Escape") leave();
+  else if (step) parts.item.querySelector(`a[rel=${step}]`)?.click();
+  else return;
+  event.preventDefault();
+});
+
+history.scrollRestoration = "manual";
 window.addEventListener("popstate", () => {
   typing = false;
-  const next = current();
+  const next = read(location.search);
+  if (page.search.item === null && page.search.view === "" && next.item !== null) scrolled = scrollY;
   parts.text.value = next.text;
   show(next);
 });
-window.addEventListener("online", () => { if (retry.tries) show(search, { again: true }); });
+window.addEventListener("online", () => { if (retry.tries) show(page.search, { again: true }); });
 
-showDetails(readDetails());
-search = current();
-parts.text.value = search.text;
-show(search);
+page.search = read(location.search);
+parts.text.value = page.search.text;
+if (write(page.search) === "./" && matchMedia("(hover: hover)").matches) parts.text.focus();
+show(page.search);

@@ -1,40 +1,38 @@
 // The list of collections of a service that has several.
 
-import { request, useToken } from "./service.js";
+import { capital, count, element, fill } from "./elements.js";
+import { showFailure } from "./notices.js";
+import { picture } from "./pictures.js";
+import { Failure, getCollections, getItems, useToken } from "./service.js";
 
-const list = document.getElementById("collections");
-const form = document.getElementById("key");
+const N_PICTURES = 4;
+const RETRY_SECONDS = 5;
+const list = document.querySelector("#collections");
 
 async function show() {
   try {
-    const { collections } = await (await request("v1/collections")).json();
-    form.hidden = true;
-    list.replaceChildren(...collections.map(entry));
-  } catch (failure) {
-    form.hidden = failure.kind !== "token";
-    list.replaceChildren(item(failure.message));
+    const { collections } = await getCollections();
+    fill(document.querySelector("#notice"));
+    fill(list, collections.map(entry));
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    fill(list);
+    const onToken = (token) => {
+      useToken(token);
+      show();
+    };
+    showFailure(error, { onToken, onRetry: show, onHome: show, seconds: error.seconds || RETRY_SECONDS });
+    if (error.kind === "busy" || error.kind === "offline") setTimeout(show, 1000 * (error.seconds || RETRY_SECONDS));
   }
 }
 
 function entry({ name, address, items }) {
-  const link = document.createElement("a");
-  link.href = address;
-  const size = document.createElement("span");
-  size.textContent = `${items.toLocaleString("en")} ${items === 1 ? "item" : "items"}`;
-  link.append(name, size);
-  return item(link);
+  const covers = element("span", { class: "covers", "aria-hidden": "true" });
+  getItems(Math.max(0, items - N_PICTURES), N_PICTURES, null, address).then((found) => {
+    const seen = found.items.filter(({ thumbnail }) => thumbnail);
+    fill(covers, seen.map(({ thumbnail }) => element("span", { class: "tile" }, picture(address + thumbnail.slice(1)))));
+  }, () => {}); // pictures are optional
+  return element("li", {}, element("a", { class: "collection", href: address }, covers, element("strong", {}, capital(name)), element("span", { class: "faint" }, count(items, "item"))));
 }
-
-function item(content) {
-  const line = document.createElement("li");
-  line.append(content);
-  return line;
-}
-
-form.addEventListener("submit", (event) => {
-  event.preventDefault();
-  useToken(document.getElementById("key-field").value);
-  show();
-});
 
 show();

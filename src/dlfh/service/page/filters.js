@@ -1,44 +1,103 @@
-// Search options: modality, smallest probability, and filters.
+// Refining a search: active filters, labels of the results, and the panel with all filters and options.
 
 import { byName } from "./address.js";
-import { capital, count, debounced, element, fill, number } from "./elements.js";
+import { button, capital, count, debounced, element, fill, icon, number } from "./elements.js";
 
 const MAX_LISTED = 18;
+const MAX_REFINEMENTS = 8;
 const PROBABILITY_STEP = 5;
 
-/** Draw the options of a search; `change(part, replace)` is called with changes, `replace` while the slider moves. */
-export function drawControls(place, about, search, hasProbabilities, change) {
+/**
+ * Draw the row above the results and the panel of filters. `facets` has the counts of the current results, `total` the number of likely ones, both null if
+ * unknown; `change(part, replace)` is called with changes, `replace` while the slider moves.
+ */
+export function drawControls(place, { about, search, facets, total, summary, hasProbabilities, isSaved, onSave, change }) {
   const opened = place.querySelector("#filters-toggle")?.getAttribute("aria-expanded") === "true";
   const focused = place.contains(document.activeElement) ? document.activeElement.id : null;
-  const names = Object.keys(about.filters).filter((name) => about.filters[name].length > 1 || search.where[name]);
-  const panel = element("div", { class: "filters", id: "filters", hidden: !opened });
-  panel.append(...names.map((name) => filter(name, about.filters[name], search, change)));
-  const toggle = element("button", {
-    type: "button", id: "filters-toggle", class: "quiet", "aria-expanded": String(opened), "aria-controls": "filters",
-    onclick: () => {
-      panel.hidden = !panel.hidden;
-      toggle.setAttribute("aria-expanded", String(!panel.hidden));
-    },
-  }, "Filters");
+  const panel = element("div", { class: "filters", id: "filters", role: "region", "aria-label": "Filters", hidden: !opened });
+  const values = facets ? byName(...Object.entries(facets.values).map(([name, of]) => ({ [name]: likelyFirst(of) }))) : about.filters;
+  const names = [...new Set([...Object.keys(about.filters), ...Object.keys(search.where)])].filter((name) => (about.filters[name]?.length ?? 0) > 1 || search.where[name]);
+  const options = { about, search, change };
+  panel.append(searchOptions(options, hasProbabilities), ...names.map((name) => filter(name, withOthers(values[name] ?? [], [...search.where[name] ?? []], about.filters[name] ?? []), facets, options)));
+  const show = (shown) => {
+    panel.hidden = !shown;
+    toggle.setAttribute("aria-expanded", String(shown));
+    if (!shown) toggle.focus();
+  };
+  const toggle = element("button", { type: "button", id: "filters-toggle", class: "quiet", "aria-expanded": String(opened), "aria-controls": "filters", onclick: () => show(panel.hidden) }, "Filters");
+  place.onkeydown = (event) => {
+    if (event.key !== "Escape" || panel.hidden) return;
+    event.stopPropagation();
+    show(false);
+  };
   fill(place,
-    element("div", { class: "row" }, modalities(about, search, change), names.length ? toggle : null, probability(about, search, hasProbabilities, change)),
-    activeFilters(search, change),
-    panel,
-  );
-  if (focused) document.getElementById(focused)?.focus();
+    element("div", { class: "row" },
+      element("p", { class: "summary", id: "summary" }, summary),
+      chips(search, facets, total, change),
+      element("span", { class: "space" }),
+      element("button", { type: "button", id: "save-search", class: "quiet plain-icon", "aria-pressed": String(isSaved), "aria-label": isSaved ? "Forget this search" : "Save this search", title: isSaved ? "Forget this search" : "Save this search", onclick: onSave }, icon("star")),
+      toggle),
+    panel);
+  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+}
+
+/** The active filters, each with a button that removes it, and labels of the results that would narrow them. */
+function chips(search, facets, total, change) {
+  const active = Object.entries(search.where).flatMap(([name, values]) => values.map((value) => element("button", {
+    type: "button", class: "chip on", "aria-label": `Remove the filter ${name} ${value}`, onclick: () => change(without(search, name, value)),
+  }, name === "labels" ? capital(String(value)) : `${name}: ${value}`, element("span", { "aria-hidden": "true" }, "×"))));
+  const chosen = new Set((search.where.labels ?? []).map((value) => String(value).toLowerCase()));
+  const counted = (each) => each.likely ?? each.count;
+  // A label that all results have narrows nothing.
+  const all = total ?? Math.max(0, ...(facets?.values.labels ?? []).map(counted));
+  const refinements = (facets?.values.labels ?? []).filter((each) => counted(each) > 0 && counted(each) < all && !chosen.has(String(each.value).toLowerCase()))
+    .sort((a, b) => counted(b) - counted(a)).slice(0, MAX_REFINEMENTS)
+    .map((each) => element("button", { type: "button", class: "chip refine", "aria-label": `Only ${each.value}`, onclick: () => change(refined(search, each.value)) }, capital(String(each.value)), element("small", {}, number(counted(each)))));
+  return element("div", { class: "chips scroll", id: "chosen" }, active, refinements);
+}
+
+/** A search whose results must also have a label. */
+function refined(search, value) {
+  const labels = [...(search.where.labels ?? []), value];
+  return { where: byName(search.where, { labels }), all: labels.length > 1 ? [...new Set([...search.all, "labels"])] : search.all };
+}
+
+function without(search, name, value) {
+  const where = toggled(search.where, name, value);
+  return { where, all: search.all.filter((each) => (where[each]?.length ?? 0) > 1) };
+}
+
+/** Values of the likely results first, with their number among those; of all results if none is likely. */
+function likelyFirst(values) {
+  if (!values.some(({ likely }) => likely > 0)) return values;
+  return values.map(({ value, likely }) => ({ value, count: likely })).sort((a, b) => b.count - a.count);
+}
+
+/** Values of the results, with those that are chosen or that only other items have. */
+function withOthers(values, chosen, all) {
+  const listed = new Set(values.map(({ value }) => plain(value)));
+  const missing = chosen.filter((value) => !listed.has(plain(value)));
+  for (const value of missing) listed.add(plain(value));
+  const others = all.filter(({ value }) => !listed.has(plain(value)));
+  return [...missing.map((value) => ({ value, count: 0 })), ...values, ...others.map(({ value }) => ({ value, count: 0 }))];
+}
+
+const plain = (value) => (typeof value === "string" ? value.toLowerCase() : value);
+
+const same = (a, b) => plain(a) === plain(b);
+
+function searchOptions({ about, search, change }, hasProbabilities) {
+  return element("div", { class: "options" }, modalities(about, search, change), probability(about, search, hasProbabilities, change));
 }
 
 function modalities(about, search, change) {
   const names = Object.keys(about.modalities);
   const choice = (value, label) => {
     const id = `modality-${value ?? "best"}`;
-    const radio = element("input", {
-      type: "radio", name: "modality", id, checked: search.modalities === value, onchange: () => change({ modalities: value }),
-    });
+    const radio = element("input", { type: "radio", name: "modality", id, checked: search.modalities === value, onchange: () => change({ modalities: value }) });
     return [radio, element("label", { for: id }, label)];
   };
-  return element("fieldset", { class: "segments" }, element("legend", { class: "unseen" }, "Search in"),
-    choice(null, "Best"), names.map((name) => choice(name, capital(name))));
+  return element("fieldset", { class: "segments" }, element("legend", { class: "unseen" }, "Search in"), choice(null, "Best"), names.map((name) => choice(name, capital(name))));
 }
 
 function probability(about, search, hasProbabilities, change) {
@@ -62,39 +121,46 @@ function probability(about, search, hasProbabilities, change) {
   return element("label", { class: "min-probability", title: why }, element("span", {}, "Probability"), slider, output);
 }
 
-/** The active filters, each with a button that removes it. */
-function activeFilters(search, change) {
-  const chips = Object.entries(search.where).flatMap(([name, values]) => values.map((value) => element("button", {
-    type: "button", class: "chip on", "aria-label": `Remove the filter ${name} ${value}`,
-    onclick: () => change({ where: toggled(search.where, name, value) }),
-  }, name === "labels" ? String(value) : `${name}: ${value}`, element("span", { "aria-hidden": "true" }, "×"))));
-  return chips.length ? element("div", { class: "chips", id: "chosen" }, chips) : null;
-}
-
-function filter(name, values, search, change) {
+function filter(name, values, facets, { search, change }) {
   const on = search.where[name] ?? [];
   const list = element("div", { class: "chips" });
   const show = (text, all) => {
-    const shown = values.filter(({ value }) => String(value).toLowerCase().includes(text.toLowerCase()));
+    const shown = values.filter(({ value }) => String(value).toLowerCase().includes(text.trim().toLowerCase()));
     const more = shown.length - MAX_LISTED;
     fill(list,
       shown.slice(0, all ? undefined : MAX_LISTED).map(({ value, count: n }, place) => {
         const id = `where-${name}-${place}`;
-        const box = element("input", {
-          type: "checkbox", id, checked: on.includes(value), onchange: () => change({ where: toggled(search.where, name, value) }),
-        });
-        return element("span", { class: "pick" }, box, element("label", { class: "chip", for: id }, String(value), element("small", {}, number(n))));
+        const box = element("input", { type: "checkbox", id, checked: on.some((each) => same(each, value)), onchange: () => change(without(search, name, on.find((each) => same(each, value)) ?? value)) });
+        return element("span", { class: "pick" }, box, element("label", { class: n ? "chip" : "chip none", for: id }, capital(String(value)), element("small", {}, number(n))));
       }),
-      all || more <= 0 ? null : element("button", { type: "button", class: "chip more", onclick: () => show(text, true) }, `${number(more)} more`),
+      all || more <= 0 ? null : button(`${number(more)} more`, () => show(text, true), { class: "chip more" }),
       shown.length ? null : element("p", { class: "faint" }, "No matches."),
     );
   };
   show("", false);
   const narrow = values.length <= MAX_LISTED ? null : element("input", {
-    type: "search", class: "narrow", placeholder: `Find in ${count(values.length, "value")}`, "aria-label": `Find a value of ${name}`,
+    type: "search", class: "field narrow", id: `narrow-${name}`, placeholder: `Find in ${count(values.length, "value")}`, "aria-label": `Find a value of ${name}`,
     oninput: (event) => show(event.target.value, false),
+    onkeydown: (event) => {
+      if (event.key !== "Enter" || !event.target.value.trim()) return;
+      const first = values.find(({ value }) => same(value, event.target.value.trim())) ?? values.find(({ value }) => String(value).toLowerCase().includes(event.target.value.trim().toLowerCase()));
+      if (first && !on.some((each) => same(each, first.value))) change(without(search, name, first.value));
+    },
   });
-  return element("fieldset", { class: "filter" }, element("legend", {}, capital(name)), narrow, list);
+  return element("fieldset", { class: "filter" }, element("legend", {}, capital(name)), narrow, list, on.length > 1 && isMultiple(name, values, facets) ? anyOrAll(name, search, change) : null);
+}
+
+/** Whether an item can have several values of a name. */
+const isMultiple = (name, values, facets) => name === "labels" || (facets !== null && values.reduce((sum, { count: n }) => sum + n, 0) > facets.counted);
+
+function anyOrAll(name, search, change) {
+  const isAll = search.all.includes(name);
+  const choice = (value, text) => {
+    const id = `match-${name}-${value}`;
+    const all = value === "all" ? [...search.all, name] : search.all.filter((each) => each !== name);
+    return [element("input", { type: "radio", name: `match-${name}`, id, checked: isAll === (value === "all"), onchange: () => change({ all }) }), element("label", { for: id }, text)];
+  };
+  return element("fieldset", { class: "segments small" }, element("legend", { class: "unseen" }, `Match any or all values of ${name}`), choice("any", "Any of them"), choice("all", "All of them"));
 }
 
 /** Filters with a value added or removed. */

@@ -1,17 +1,17 @@
-// The search box, and pictures that are chosen, dropped or pasted.
+// The search box, and files that are chosen, dropped or pasted.
 
 import { debounced, element, fill } from "./elements.js";
-import { picture } from "./pictures.js";
+import { picture, pictureOf } from "./pictures.js";
 
 const PAUSE = 110;
 
 /**
  * Listen to the search box.
  *
- * `onText(text, done)` is called while the user types, and with `done` set at the end; `onPicture(blob)` for a new picture;
- * `onRemove()` when an item or a picture is removed from the box.
+ * `onText(text, done)` is called while the user types, and with `done` set at the end; `onPicture(blob)` for a picture to search by; `onRemove()` when an item
+ * or a picture is removed from the box; `onAdd(files)` for files to add, if `mayAdd()`.
  */
-export function listen({ onText, onPicture, onRemove }) {
+export function listen({ onText, onPicture, onRemove, onAdd, mayAdd }) {
   const form = document.querySelector("#search");
   const box = document.querySelector("#text");
   const chooser = document.querySelector("#file");
@@ -29,6 +29,9 @@ export function listen({ onText, onPicture, onRemove }) {
   box.addEventListener("change", done);
   box.addEventListener("keydown", (event) => {
     if (event.key === "Backspace" && !box.value && !document.querySelector("#query-source").hidden) onRemove();
+    if (event.key !== "Escape") return;
+    event.preventDefault(); // browsers would clear the box
+    box.blur();
   });
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, textarea, select, dialog");
@@ -44,36 +47,45 @@ export function listen({ onText, onPicture, onRemove }) {
   });
   document.addEventListener("paste", (event) => {
     const image = imageOf(event.clipboardData);
-    if (!image) return;
+    if (!image || event.target.closest("dialog")) return;
     event.preventDefault();
     onPicture(image);
   });
-  listenForDrops(onPicture);
+  listenForDrops(onPicture, onAdd, mayAdd);
 }
 
-function listenForDrops(onPicture) {
+/** Dropped pictures are added if the visitor may, and if they are several or dropped on that half of the page. */
+function listenForDrops(onPicture, onAdd, mayAdd) {
   const sign = document.querySelector("#drop");
   const hasFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
   let depth = 0; // dragenter and dragleave are sent for every element below the pointer
   const show = (change) => {
     depth = Math.max(0, depth + change);
     sign.hidden = depth === 0;
+    sign.classList.toggle("both", mayAdd());
   };
+  const isAdding = (event) => mayAdd() && event.clientX > innerWidth / 2;
   document.addEventListener("dragenter", (event) => { if (hasFiles(event)) show(1); });
   document.addEventListener("dragleave", (event) => { if (hasFiles(event)) show(-1); });
-  document.addEventListener("dragover", (event) => { if (hasFiles(event)) event.preventDefault(); });
+  document.addEventListener("dragover", (event) => {
+    if (!hasFiles(event)) return;
+    event.preventDefault();
+    sign.classList.toggle("adding", isAdding(event));
+  });
   document.addEventListener("drop", (event) => {
     if (!hasFiles(event)) return;
     event.preventDefault();
     show(-depth);
-    const image = imageOf(event.dataTransfer) ?? event.dataTransfer.files[0];
-    if (image) onPicture(image);
+    const { files } = event.dataTransfer;
+    const image = imageOf(event.dataTransfer) ?? files[0];
+    if (mayAdd() && (files.length > 1 || isAdding(event))) onAdd(files);
+    else if (image) onPicture(image);
   });
 }
 
 const imageOf = (transfer) => [...(transfer?.files ?? [])].find((file) => file.type.startsWith("image/"));
 
-/** Show the query in the box: a text and, with a button that removes it, an item, a picture or a shared search. */
+/** Show the query in the box: a text and, with a button that removes it, an item, a picture or a code. */
 export function showQuerySource(text, source, onRemove) {
   const box = document.querySelector("#text");
   const place = document.querySelector("#query-source");
@@ -84,17 +96,4 @@ export function showQuerySource(text, source, onRemove) {
   const image = source.blob ? pictureOf(source.blob) : picture(source.thumbnail ?? null, { lazy: false });
   const remove = element("button", { type: "button", "aria-label": `Remove ${source.name} from the search`, onclick: onRemove }, "×");
   fill(place, image, element("span", {}, source.name), remove);
-}
-
-/** An uploaded picture. */
-export function pictureOf(blob) {
-  const address = URL.createObjectURL(blob);
-  const image = element("img", { alt: "", src: address });
-  const done = () => URL.revokeObjectURL(address);
-  image.addEventListener("load", done, { once: true });
-  image.addEventListener("error", () => {
-    done();
-    image.replaceWith(picture(null));
-  }, { once: true });
-  return image;
 }

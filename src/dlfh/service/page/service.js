@@ -1,8 +1,10 @@
 // Requests to the service that the page came from.
 
+import { byName } from "./address.js";
+
 const TOKEN_KEY = "dlfh-token";
 
-/** A failed request: "offline", "token", "busy" or "refused", with a message. */
+/** A failed request: "offline", "token", "busy", "missing" or "refused", with a message. */
 export class Failure extends Error {
   constructor(kind, message, seconds = 0) {
     super(message);
@@ -42,6 +44,7 @@ export async function request(path, options = {}) {
   const message = await messageOf(response);
   if (response.status === 401) throw new Failure("token", message);
   if (response.status === 503) throw new Failure("busy", message, Number(response.headers.get("Retry-After")) || 1);
+  if (response.status === 404) throw new Failure("missing", message);
   throw new Failure("refused", message);
 }
 
@@ -56,43 +59,62 @@ async function messageOf(response) {
 
 const json = async (path, options) => (await request(path, options)).json();
 
-export const getCollection = () => json("v1/collection");
-export const getMap = () => json("v1/map");
-export const getItem = (id, signal) => json(`v1/items/${encodeURIComponent(id)}`, { signal });
+const send = (path, body, signal) => json(path, { method: "POST", body: JSON.stringify(body), signal, headers: { "Content-Type": "application/json" } });
+const itemPath = (id) => `v1/items/${encodeURIComponent(id)}`;
 
-/** Return the result of a search, and the state of the collection. */
-export async function find(search, picture, signal) {
-  const byPicture = picture !== null;
-  const body = byPicture ? form(picture, { ...textOf(search), ...optionsOf(search) }) : JSON.stringify({ ...query(search), ...optionsOf(search) });
-  const headers = byPicture ? {} : { "Content-Type": "application/json" };
-  const response = await json(byPicture ? "v1/search/image" : "v1/search", { method: "POST", body, headers, signal });
+export async function getCollection() {
+  const about = await json("v1/collection");
+  return { ...about, filters: byName(about.filters) };
+}
+export const getMap = () => json("v1/map");
+export const getItem = (id, signal) => json(itemPath(id), { signal });
+export const getItems = (start, n, signal, at = "") => json(`${at}v1/items?start=${start}&n=${n}`, { signal });
+/** The collections of a service that has several. */
+export const getCollections = () => json("v1/collections");
+export const complete = (text, n, signal) => json(`v1/complete?q=${encodeURIComponent(text.slice(0, 200))}&n=${n}`, { signal });
+export const nextToLabel = (n, signal) => json(`v1/label/next?n=${n}`, { signal });
+export const suggest = (ids, signal) => send("v1/suggest", { ids, missing: true, k: 6, precision: 0.5 }, signal);
+
+// Changes. Each response has a key for `undo`.
+export const label = (ids, add, remove) => send("v1/label", { ids, add, remove });
+export const addItem = (item) => send("v1/items", { items: [item] });
+export const removeItems = (ids) => send("v1/remove", { ids });
+export const undo = (key) => send("v1/undo", { undo: key });
+export const relearn = () => json("v1/relearn", { method: "POST" });
+
+export const pictureAddress = (key) => `v1/queries/${key}`;
+export const originalAddress = (id) => `${itemPath(id)}/image`;
+
+/** Keep a picture as a query, and return its key. */
+export async function keepPicture(blob, signal) {
+  const form = new FormData();
+  form.set("image", blob, "image");
+  return (await json("v1/queries/image", { method: "POST", body: form, signal })).key;
+}
+
+/** Return results of a search from `start` on, and the state of the collection; `facets` counts values among the results. */
+export async function find(search, { start = 0, k, facets = false }, signal) {
+  const response = await send("v1/search", { ...query(search), ...optionsOf(search), start, k, facets }, signal);
   return { state: response.state, ...response.results[0] };
 }
 
-function form(picture, options) {
-  const parts = new FormData();
-  parts.set("image", picture, "image");
-  parts.set("options", JSON.stringify(options));
-  return parts;
-}
-
 function query(search) {
-  if (search.id !== null) return { id: search.id, ...textOf(search) };
-  return search.code !== null ? { code: search.code } : textOf(search);
-}
-
-function textOf(search) {
-  if (!search.text.trim()) return {};
-  return search.literal ? { text: search.text, literal: true } : { text: search.text };
+  const text = search.text.trim() ? { text: search.text, ...(search.literal ? { literal: true } : {}) } : {};
+  if (search.image !== null) return { image: search.image, ...text };
+  if (search.id !== null) return { id: search.id, ...text };
+  return search.code !== null ? { code: search.code } : text;
 }
 
 function optionsOf(search) {
-  const options = { k: search.k };
+  const options = {};
   if (search.modalities !== null) options.modalities = search.modalities;
   if (search.minProbability && hasProbabilities(search)) options.min_probability = search.minProbability;
-  if (Object.keys(search.where).length) options.where = search.where;
+  const filters = Object.entries(search.where);
+  if (filters.length) options.where = Object.fromEntries(filters.map(([name, values]) => [name, search.all.includes(name) ? { all: values } : values]));
+  if (search.relevant.length) options.relevant = search.relevant;
+  if (search.irrelevant.length) options.irrelevant = search.irrelevant;
   return options;
 }
 
 /** Whether results have probabilities: searches by an item or a code have none, unless combined with a text. */
-export const hasProbabilities = (search) => Boolean(search.text.trim()) || search.id === null && (search.code === null || search.picture !== null);
+export const hasProbabilities = (search) => Boolean(search.text.trim()) || search.image !== null;
