@@ -205,7 +205,7 @@ class LabelSetCodes:
             return [matrix.indices[start:stop].tolist() for start, stop in itertools.pairwise(matrix.indptr.tolist())]
         if isinstance(labels, (str, bytes)) or not isinstance(labels, (Sequence, np.ndarray)):
             raise InputError(f"labels must be a list with the labels of each point, got {type(labels).__name__}")
-        return [[row] if isinstance(row, str) or np.isscalar(row) else list(row) for row in labels]
+        return [row if type(row) is list else _as_list(row) for row in labels]
 
     def _numbers(self, labels: Sequence[Any]) -> tuple[int, ...]:
         """Return the numbers of the known labels, in ascending order."""
@@ -318,3 +318,7 @@ def plain_names(names: Iterable[Any] | None) -> tuple[str | int | float, ...] | 
         if not isinstance(name, (str, int, float)):
             raise InputError(f"label names must be strings or numbers to be saved, got {name!r}")
     return plain
+
+
+def _as_list(labels: Any) -> list[Any]:
+    return [labels] if isinstance(labels, str) or np.isscalar(labels) else list(labels)
