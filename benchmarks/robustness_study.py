@@ -2,8 +2,7 @@
 
     DLFH_DATA=/path/to/folder python -m benchmarks.robustness_study --write docs/defaults.md
 
-`DLFH()` beside `KDLFH()`, and beside `DLFH()` of an earlier commit, which runs in a worktree of this repository. The
-folder contains `wiki.mat`.
+`DLFH()` beside `KDLFH()`. The folder contains `wiki.mat`.
 """
 
 from __future__ import annotations
@@ -11,9 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -31,7 +28,6 @@ from dlfh.datasets import Paired, make_paired
 from dlfh.metrics import mean_average_precision
 
 N_BITS = 64
-BEFORE = "6cc1529"
 N_COPIES = 4
 #: Standard deviation of the noise of nearly equal copies, relative to that of the features.
 NOISE = 0.01
@@ -169,31 +165,14 @@ def results(names: list[str], methods: list[str], seeds: int) -> Iterator[Row]:
             yield name, method, [measure(each, METHODS[method], seed) for seed, each in enumerate(data)]
 
 
-def results_before(commit: str, names: list[str], seeds: int) -> list[Row]:
-    """Return the measurements of `DLFH` as it was in a commit."""
-    root = Path(__file__).parent.parent
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder, "before")
-        subprocess.run(["git", "worktree", "add", "--quiet", "--detach", tree, commit], cwd=root, check=True)
-        try:
-            command = [sys.executable, "-m", "benchmarks.robustness_study", "--json", "--seeds", str(seeds)]
-            command += ["--methods", "DLFH", "--cases", *names]
-            environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tree / "src"), str(root)])}
-            done = subprocess.run(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-        finally:
-            subprocess.run(["git", "worktree", "remove", "--force", tree], cwd=root, check=True)
-    return [(name, "before", values) for name, _, values in map(json.loads, done.stdout.splitlines())]
-
-
 def table(rows: list[Row]) -> str:
     """Return the means over seeds: MAP of image / text queries, and the processor seconds of fitting."""
     found = {(name, method): np.mean(values, axis=0) for name, method, values in rows}
-    heads = {"KDLFH": "KDLFH", "before": f"DLFH of {BEFORE}", "DLFH": "DLFH"}
-    lines = [f"| data | {' | '.join(f'{head} | s' for head in heads.values())} |", "|---|" + "---|" * 2 * len(heads)]
+    lines = [f"| data | {' | '.join(f'{method} | s' for method in METHODS)} |", "|---|" + "---|" * 2 * len(METHODS)]
     for name in dict.fromkeys(name for name, _, _ in rows):
         cells = [
             f"{' / '.join(f'{score:.3f}'.lstrip('0') for score in scores)} | {seconds:.1f}"
-            for *scores, seconds in (found[name, method] for method in heads)
+            for *scores, seconds in (found[name, method] for method in METHODS)
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -216,7 +195,6 @@ def main() -> None:
         rows = [tuple(json.loads(line)) for file in arguments.files for line in file.read_text().splitlines()]
     else:
         rows = list(results(arguments.cases, list(METHODS), arguments.seeds))
-        rows += results_before(BEFORE, arguments.cases, arguments.seeds)
     tables = {"robustness": table(rows), "robustness-machine": machine()}
     if arguments.write:
         fill(arguments.write, tables)
