@@ -157,7 +157,7 @@ def searched(collection: Collection, name: str, queries: Items, database: Items,
     return {
         "MAP": float(np.mean(scores)),
         "known item": float(np.mean(ranks)),
-        "questions": float(np.mean(shares or [0])),
+        "questions": float(np.mean(shares)) if shares else None,
     }
 
 
