@@ -124,7 +124,7 @@ def suggested(encoder: Encoder, items: Items) -> float:
     return float(np.mean(scores))
 
 
-def searched(collection: Collection, name: str, queries: Items, database: Items, **options: Any) -> dict[str, float]:
+def searched(collection: Collection, name: str, queries: Items, database: Items, **options: Any) -> dict[str, Any]:
     """Return MAP of whole texts, the reciprocal rank of items by half of their words, and answers to questions."""
     truth = dict(zip(database.ids, database.labels or [], strict=True))
     options |= {"ids": database.ids}
@@ -157,7 +157,7 @@ def searched(collection: Collection, name: str, queries: Items, database: Items,
     return {
         "MAP": float(np.mean(scores)),
         "known item": float(np.mean(ranks)),
-        "questions": float(np.mean(shares or [0])),
+        "questions": float(np.mean(shares)) if shares else None,
     }
 
 
