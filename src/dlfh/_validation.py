@@ -102,11 +102,11 @@ def check_names(modalities: Any, method: str, minimum: int, maximum: int | None)
         if not isinstance(name, str) or not name:
             raise InputError(f"names of modalities must be non-empty strings, got {name!r}")
     if len(modalities) < minimum or len(modalities) > (maximum or len(modalities)):
-        number = {1: "one modality", 2: "two modalities"}.get(minimum, f"{minimum} modalities")
-        raise InputError(
-            f"{method} takes {'exactly' if minimum == maximum else 'at least'} {number}, got {len(modalities)}: "
-            f"{sorted(modalities)}"
-        )
+        is_few = len(modalities) < minimum
+        limit = minimum if is_few else maximum or 0
+        number = {1: "one modality", 2: "two modalities"}.get(limit, f"{limit} modalities")
+        bound = "exactly" if minimum == maximum else "at least" if is_few else "at most"
+        raise InputError(f"{method} takes {bound} {number}, got {len(modalities)}: {sorted(modalities)}")
 
 
 def non_finite_rows(features: Features) -> Integers:

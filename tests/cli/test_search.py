@@ -58,7 +58,7 @@ def test_a_picture_and_a_page_are_written(
     shop: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sheet = tmp_path / "found.png"
-    assert main(["search", str(shop), "level <b>", "-k", "3", "--output", str(sheet)]) == 0
+    assert main(["search", str(shop), "level <b>", "-k", "3", "--modalities", "image", "--output", str(sheet)]) == 0
     assert f"images written to {sheet} and {tmp_path / 'found.html'}\n" in capsys.readouterr().out
     page = (tmp_path / "found.html").read_text(encoding="utf-8")
     assert "<h1>text: level &lt;b&gt;</h1>" in page

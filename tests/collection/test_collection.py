@@ -84,7 +84,7 @@ def test_search_equals_brute_force(items: Items, shop: Path) -> None:
                 return (cost(code), *hashed, position[name])
 
             expected = sorted(ids, key=lambda name: key(name, codes[ids.index(name)]))[:25]
-            found = collection.search("text", "level stripes", k=25, ranking=ranking)
+            found = collection.search("text", "level stripes", k=25, ranking=ranking, modalities="image")
             assert found.ids == expected
             assert [item.rank for item in found] == list(range(1, 26))
             code = collection.encoder.encode("text", ["level stripes"])

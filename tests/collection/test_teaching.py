@@ -63,12 +63,14 @@ def test_labelled_items_are_as_if_they_had_been_added_with_their_labels(
 ) -> None:
     rows = [*range(N_LABELLED, N_LABELLED + 4)]
     other = Path(shutil.copytree(shop, tmp_path / "other"))
+    part = Items.of(data.modalities, truth, [*map(str, range(N_POINTS))]).take(rows)
     with Collection.open(shop, writable=True) as collection:
+        collection.remove(part.ids)
+        collection.add(Items.of(part.modalities, ids=part.ids))
         assert [collection.label([str(row)], add=truth[row]) for row in rows] == [1] * 4
         assert collection.label(["0"], remove=truth[0]) == 1
         labelled = stored(collection)
     with Collection.open(other, writable=True) as collection:
-        part = Items.of(data.modalities, truth, [*map(str, range(N_POINTS))]).take(rows)
         collection.remove(part.ids)
         collection.add(part)
         expected = stored(collection)

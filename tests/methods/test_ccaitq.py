@@ -29,3 +29,13 @@ def test_rotation_is_learned_from_the_first_modality_or_from_both() -> None:
         model = CCAITQ(5, rotation=rotation, random_state=0).fit(data.modalities)  # type: ignore[arg-type]
         expected = signs(y.times(weights[1]) @ R)
         assert np.mean(unpack(model.codes_["text"], 5) == expected) > 0.995
+
+
+def test_one_modality_is_embedded_by_its_principal_components() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3)) @ rng.normal(size=(3, 10)) + 1e-6 * rng.normal(size=(300, 10))
+    model = CCAITQ(n_bits=3, random_state=0).fit({"image": X})
+    # A rotation of three components preserves the distances of points that have no others.
+    embedded = model.project("image", X).astype(np.float64)
+    np.testing.assert_allclose(embedded @ embedded.T, (X - X.mean(0)) @ (X - X.mean(0)).T, atol=1e-3)
+    assert CCAITQ(n_bits=16, random_state=0).fit({"image": X}).codes_["image"].shape == (300, 2)

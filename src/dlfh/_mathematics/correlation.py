@@ -72,6 +72,15 @@ def oriented(vectors: Floats) -> Floats:
     return np.where(np.take_along_axis(vectors, largest[None], axis=0)[0] < 0, -1.0, 1.0)
 
 
+def principal_directions(gram: Floats, k: int) -> Floats:
+    """Return the k directions of largest variance, in descending order, padded with zeros."""
+    d = len(gram)
+    _, vectors = scipy.linalg.eigh(gram, subset_by_index=(max(d - k, 0), d - 1), check_finite=False)
+    found = np.zeros((d, k))
+    found[:, : vectors.shape[1]] = (vectors * oriented(vectors))[:, ::-1]
+    return found
+
+
 def top_pair(matrix: Floats) -> tuple[Floats, Floats, float]:
     """Return the first singular vectors and value, from the smaller of M M' and M'M.
 

@@ -208,7 +208,8 @@ class Battery:
         if most is None or most >= 3 >= least:
             assert self._fit(Paired(three, self._train.labels)).codes_["sound"].shape[0] == N_TRAIN
         else:
-            with _raises(InputError, f"{self._class.__name__} takes exactly two modalities, got 3"):
+            bound = "exactly" if least == most else "at most"
+            with _raises(InputError, f"{self._class.__name__} takes {bound} two modalities, got 3"):
                 self._fit(Paired(three, self._train.labels))
 
     def invalid_labels_raise_a_one_line_error(self) -> None:

@@ -6,7 +6,7 @@ import functools
 import os
 import shlex
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,7 +127,12 @@ class TrainingOptions:
         common = {"n_bits": n_bits, "random_state": self.seed, "verbose": options.verbose}
         parameters |= {name: value for name, value in common.items() if name in known}
         hasher = method(**parameters)  # before reading: reject invalid parameters early
-        read = items.read(outputs=[options.problem_file], part="train")
+        from_words = items.labels == "words"
+        source = replace(items, labels=None) if from_words else items
+        read = source.read(outputs=[options.problem_file], part="train")
+        if from_words:
+            bare = [{key: value for key, value in each.items() if key != "labels"} for each in read.metadata]
+            read = replace(read, labels=None, metadata=bare)
         if len(read.modalities) == 1 < hasher.info.n_modalities[0]:
             read = read.with_label_words()
         image = self.image_features or saved.image_features or "auto"
@@ -152,11 +157,13 @@ def build(
     """Build a searchable collection from images, text or vectors.
 
     Items may lack an image, a text or labels; input that cannot be read is skipped and listed. Some labelled items are
-    held out of training to measure search quality, and are searchable like all others.
+    held out of training to measure search quality, and are searchable like all others. Without labels, the collection
+    learns from the words of texts that images predict (also with --labels words) or, without any, from likeness.
 
     [b]Examples[/b]
     $ dlfh build PHOTOS/ --table items.csv --image file --text caption --labels tags -o shop/
     $ dlfh build PHOTOS/ -o shop/     [dim](labels from folder names, text from file names)[/dim]
+    $ dlfh build PHOTOS/ --table captions.csv --image file --text caption -o shop/     [dim](no labels)[/dim]
     $ dlfh build data.mat --vectors image=I_tr --vectors text=T_tr --labels L_tr -o shop/
     $ dlfh build PHOTOS/ --settings best.toml -o shop/     [dim](settings written by `dlfh tune`)[/dim]
     $ dlfh build PHOTOS/ --model model/ -o shop/     [dim](a model trained by `dlfh fit`)[/dim]
@@ -186,10 +193,12 @@ def build(
     message = f"{output}: {n_items:,} items"
     if model is None:
         trained, results = _summarize(encoder, built.n_trained, built.n_incomplete, built.evaluation)
-        summary |= results
+        summary |= results | {"learned_from": built.learned_from}
         message += f", {trained} used for training ({_describe(encoder)})"
     options.report(message + stored_in(address), summary, built.problems)
     if not options.as_json:
+        if built.learned_from:
+            typer.echo(plain(built.learned_from))
         _print_quality(encoder, built.evaluation, details, advice=model is None)
         folder = shlex.quote(str(output))
         has_texts = any(featurizer.takes == "texts" for featurizer in encoder.featurizers_.values())
@@ -242,9 +251,11 @@ def fit(
     encoder.save(output, overwrite=options.overwrite)
     if more is None:
         trained, summary = _summarize(encoder, *counts, fitted.report)
+        summary |= {"learned_from": fitted.learned_from}  # type: ignore[dict-item]
     message = f"{output}: trained on {trained} items ({_describe(encoder)})"
     options.report(message, {"model": str(output), **summary}, [*read.problems, *problems])
     if more is None and not options.as_json:
+        typer.echo(plain(fitted.learned_from))
         _print_quality(encoder, fitted.report)
 
 
@@ -298,7 +309,8 @@ def quality_sentences(encoder: Encoder, evaluation: EvaluationReport) -> Iterato
             f"{each.exact:.0%} of the first five results with exactly the query's labels)"
             for each in evaluation.quality
         )
-        yield f"Expected mean average precision (MAP) for new, unlabelled items: {directions}."
+        how = " by words" if encoder.word_labels_ else ""
+        yield f"Expected mean average precision (MAP{how}) for new, unlabelled items: {directions}."
         if evaluation.calibration:
             worst = max(evaluation.calibration, key=lambda report: report.first_ten)
             yield (
@@ -307,6 +319,8 @@ def quality_sentences(encoder: Encoder, evaluation: EvaluationReport) -> Iterato
             )
     else:
         yield "Search quality was not measured: too few labelled items to hold any out (see --hold-out)."
+        if not encoder.model_.info.supervised:
+            yield "A few labels improve it: dlfh label, then dlfh relearn."
     bit_trials = [trial for trial in encoder.trials_ if trial.setting == "bits"]
     if len(bit_trials) == 2:
         used, longer = bit_trials

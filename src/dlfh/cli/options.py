@@ -66,7 +66,7 @@ class ItemOptions:
     vectors: list[str] | None = _data(
         "Vectors of modality NAME: variable of SOURCE, column, FILE or FILE:VARIABLE; repeatable.", metavar="NAME=..."
     )
-    labels: str | None = _data("Column or variable with labels.")
+    labels: str | None = _data("Column or variable with labels; words to learn from the words of texts instead.")
     separator: str | None = _data("Separator between labels in a cell. Default: the most frequent of ; | , and tab.")
     encoding: str = _data("Text encoding of the table.", default="utf-8")
     max_skipped: float = _data("Maximum share of items, or of images, that may be missing or unreadable.", default=0.5)

@@ -85,6 +85,7 @@ def put_items(
             new = old | new | ({CONTENTS: contents} if contents else {})
             labels[row] = labels[row] or list(old.get("labels", []))
         metadata.append(new)
+        (labels[row],) = encoder.with_words([labels[row]], [new])
     coded = encoder.encode_items(vectors, labels, training)
     if known:
         fill_in_codes(collection, coded, labels, known)
@@ -297,7 +298,7 @@ def _put_block(
 ) -> tuple[list[Problem], set[str]]:
     """Write items in one step; return the problems, and the ids of items without any readable content."""
     metadata = [_described(stored, items, row, vectors.contents[row]) for row, stored in enumerate(metadata)]
-    labels = [list(stored.get("labels", [])) for stored in metadata]
+    labels = collection.encoder.with_words([stored.get("labels", []) for stored in metadata], metadata)
     coded = collection.encoder.encode_items(vectors, labels)
     fill_in_codes(collection, coded, labels, known)
     has_code = _has_code(len(items), coded.present)

@@ -59,6 +59,7 @@ class BuildResult:
     n_incomplete: Number of training items that lack a modality or labels.
     problems: Skipped items and values.
     evaluation: Measured with held-out items; empty if none were held out.
+    learned_from: What the encoder learned from, in a sentence: labels, words of texts, or nothing but likeness.
     """
 
     collection: Collection
@@ -66,6 +67,7 @@ class BuildResult:
     n_incomplete: int
     problems: list[Problem]
     evaluation: EvaluationReport
+    learned_from: str = ""
 
 
 class Collection:
@@ -170,6 +172,9 @@ class Collection:
     ) -> BuildResult:
         """Fit an encoder to items and create a collection of them. The folder appears when it is complete.
 
+        Items need no labels. Without any, the encoder learns from the words of texts that other modalities predict;
+        without such words, an unsupervised method takes the place of its model.
+
         Parameters
         ----------
         folder : path
@@ -210,7 +215,7 @@ class Collection:
             write_title(building, title)
         counts = (0, 0) if training is None else (len(training), training.n_incomplete)
         collection = cls.open(folder, address=address)
-        return BuildResult(collection, *counts, [*items.problems, *problems], parts.report)
+        return BuildResult(collection, *counts, [*items.problems, *problems], parts.report, parts.learned_from)
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str], *, writable: bool = False, address: str | None = None) -> Collection:

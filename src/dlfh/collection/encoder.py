@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -19,7 +20,7 @@ from dlfh.codes import n_bytes, pack
 from dlfh.collection.calibration.model import Calibration
 from dlfh.collection.folder import is_collection, model_folder
 from dlfh.collection.item_codes import ItemCodes, ItemVectors, Training, check_modalities
-from dlfh.collection.understanding import LabelNames, Named
+from dlfh.collection.understanding import LabelNames, Named, singular
 from dlfh.collection.words import tokens
 from dlfh.datasets.problem import LABEL_WORDS, Problem
 from dlfh.errors import InputError, ModelError, NotFittedError
@@ -61,6 +62,8 @@ class Encoder(Parameterized):
         Held-out scores of the featurisers, if there were several.
     calibration_ : Calibration or None
         Probabilities that items are relevant, fitted when a collection is built with held-out items.
+    word_labels_ : dict of str to str
+        Words of texts, in the singular, that count as labels, in a collection that was built without labels.
 
     Examples
     --------
@@ -78,6 +81,7 @@ class Encoder(Parameterized):
     model_: CrossModalHasher
     trials_: Sequence[Trial[Any]] = ()
     calibration_: Calibration | None = None
+    word_labels_: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, featurizers: Mapping[str, Featurizer | Sequence[Featurizer]], model: CrossModalHasher) -> None:
         self.featurizers = featurizers
@@ -128,7 +132,7 @@ class Encoder(Parameterized):
     @classmethod
     def from_fitted(cls, featurizers: Mapping[str, Featurizer], model: CrossModalHasher) -> Self:
         """Return a fitted encoder from fitted featurisers and a fitted model."""
-        encoder = cls({name: _unfitted(featurizer) for name, featurizer in featurizers.items()}, _unfitted(model))
+        encoder = cls({name: unfitted(featurizer) for name, featurizer in featurizers.items()}, unfitted(model))
         encoder.featurizers_, encoder.model_ = dict(featurizers), model
         return encoder
 
@@ -164,7 +168,7 @@ class Encoder(Parameterized):
             raise InputError(f"this encoder takes a dict of {sorted(self.featurizers)}, got {got}")
         featurizers = self._choose_featurizers(modalities, labels)
         matrices = {name: featurizer.fit_transform(modalities[name]) for name, featurizer in featurizers.items()}
-        model = _unfitted(self.model).fit(matrices, labels)
+        model = unfitted(self.model).fit(matrices, labels)
         self.featurizers_, self.model_, self.calibration_, self._names = featurizers, model, None, {}
         return self
 
@@ -173,74 +177,16 @@ class Encoder(Parameterized):
 
         Features are fitted to all readable values. Methods that support incomplete points (``info.takes_incomplete``)
         learn from every labelled item, others from complete items. Items without labels take part if the method is
-        unsupervised or trains itself (``self_training``).
+        unsupervised, trains itself (``self_training``), or predicts their labels from two or more modalities.
         """
+        from dlfh.collection.training import fit_vectors  # not needed to search
+
         self._check_learnable(items)
         check_modalities(self.featurizers, items, fit=True)
         complete = items.take(np.flatnonzero(items.complete()))
         featurizers = self._choose_featurizers(complete.modalities, complete.labels)
         vectors = ItemVectors.from_items(featurizers, items, fit=True)
-        return self._fit_vectors(featurizers, vectors, items.labels, _unfitted(self.model))
-
-    def _fit_vectors(
-        self,
-        featurizers: dict[str, Featurizer],
-        vectors: ItemVectors,
-        labels: Sequence[Sequence[str]] | None,
-        model: CrossModalHasher,
-    ) -> Training:
-        """Fit an unfitted model to the vectors and labels of items, which may be missing."""
-        supervised, known = model.info.supervised, labels or [[]] * vectors.n_items
-        labelled = np.array([bool(each) or not supervised for each in known], bool)
-        present = {name: vectors.present(name) for name in featurizers}
-        used = self._trainable(present, labelled)
-        self._check_enough(used & labelled, present, vectors.problems)
-        rows = np.flatnonzero(used)
-        missing: dict[str, Any] = {}
-        if not all(mask[rows].all() for mask in present.values()):
-            missing["present"] = {name: mask[rows] for name, mask in present.items()}
-        if not labelled[rows].all():
-            missing["labelled"] = labelled[rows]
-        matrices = {name: vectors.take_padded(name, rows) for name in featurizers}
-        model = model.fit(matrices, [known[row] for row in rows.tolist()] if supervised else None, **missing)
-        self.featurizers_, self.model_, self.calibration_, self._names = featurizers, model, None, {}
-        learns_codes = "learned" in model.info.protocols
-        learned = {name: used & labelled & mask & learns_codes for name, mask in present.items()}
-        incomplete = used & ~np.logical_and.reduce([labelled, *present.values()])
-        leave_one_out, suggested = {}, {}
-        for name, mask in learned.items():
-            points = np.flatnonzero(mask)
-            if not len(points):
-                continue
-            matrix, codes = vectors.take(name, points), model.codes_[name][np.searchsorted(rows, points)]
-            values = model.project_leave_one_out(name, matrix, codes)
-            if values is not None:
-                leave_one_out[name] = values
-            if self.label_model is not None and name != LABEL_WORDS:
-                indicator, _ = self.label_rows([known[point] for point in points.tolist()])
-                probabilities = model.label_probabilities_leave_one_out(name, matrix, indicator)
-                if probabilities is not None:
-                    suggested[name] = self.label_model.encode_suggested(name, probabilities)
-        return Training(vectors, rows, learned, int(incomplete.sum()), leave_one_out, suggested)
-
-    def refitted(self, vectors: ItemVectors, labels: Sequence[Sequence[str]]) -> tuple[Encoder, Training]:
-        """Return an encoder with the same features, fitted to the vectors and labels of items, and its training.
-
-        Codes of known label sets stay. Learners that were chosen on held-out items are chosen again only if the number
-        of labelled items has doubled since.
-        """
-        old, n_labelled = self._fitted_model(), sum(map(bool, labels))
-        chosen: dict[str, Any] = dict(getattr(old, "chosen_", {}))
-        model = _unfitted(old)
-        if chosen and len(old.codes_[self.modalities_[0]]) * 2 > n_labelled:
-            model.hash_function = chosen
-        model._known_codes = getattr(old, "label_codes_", None)
-        encoder = Encoder(self.featurizers, self.model)
-        training = encoder._fit_vectors(dict(self.featurizers_), vectors, labels, model)
-        if getattr(model, "hash_function", None) is chosen:
-            model.hash_function, model.chosen_ = old.hash_function, chosen  # type: ignore[attr-defined]
-        encoder.calibration_ = self.calibration_
-        return encoder, training
+        return fit_vectors(self, featurizers, vectors, items.labels, unfitted(self.model))
 
     def partial_fit(self, items: Items) -> tuple[int, list[Problem]]:
         """Update the model with more items, as `DLFH.partial_fit` does; return their number and the problems.
@@ -270,30 +216,7 @@ class Encoder(Parameterized):
                 raise InputError(f"the list of featurisers for the modality {name!r} is empty")
         seed = seed if isinstance(seed := getattr(self.model, "random_state", None), int) else 0
         chosen, self.trials_ = choose_featurizers(candidates, self.model, modalities, labels, seed)
-        return {name: _unfitted(featurizer) for name, featurizer in chosen.items()}
-
-    def _trainable(self, present: Mapping[str, Mask], labelled: Mask) -> Mask:
-        masks = list(present.values())
-        if not self.model.info.takes_incomplete:
-            return np.logical_and.reduce([labelled, *masks])
-        # A code shared by all modalities of a point requires all of them.
-        usable = np.logical_and.reduce(masks) if getattr(self.model, "shared_code", False) else np.any(masks, axis=0)
-        # Without self-training, an unlabelled point affects only its own code, and it will get a hashed one.
-        return usable if getattr(self.model, "self_training", 0) else usable & labelled
-
-    def _check_enough(self, taught: Mask, present: Mapping[str, Mask], problems: Sequence[Problem]) -> None:
-        """Raise InputError if there are fewer than two items to learn from, or none in some modality."""
-        if taught.sum() >= 2:
-            for name, mask in present.items():
-                if not (taught & mask).any():
-                    raise InputError(f"nothing to learn from: no labelled item has the modality {name!r}")
-            return
-        any_modality = self.model.info.takes_incomplete and not getattr(self.model, "shared_code", False)
-        needs = (" or " if any_modality else " and ").join(self.featurizers)
-        needs += " and labels" if self.model.info.supervised else ""
-        number = "only one item has" if taught.any() else "no item has"
-        example = f" ({problems[0]})" if problems else ""
-        raise InputError(f"nothing to learn from: {number} {needs}{example}")
+        return {name: unfitted(featurizer) for name, featurizer in chosen.items()}
 
     def _check_learnable(self, items: Items) -> None:
         """Raise InputError for a method that cannot learn from the items, before features are computed."""
@@ -344,11 +267,13 @@ class Encoder(Parameterized):
                 hashed[rows] = self.model_.encode(name, vectors.take(name, rows))
             is_learned = coded.is_learned[name] = known & present
             learned = coded.learned[name] = np.where(is_learned[:, None], by_labels[name], np.uint8(0))
-            trained = np.zeros(n, bool) if training is None else training.learned[name]
+            trained = np.zeros(n, bool) if training is None else training.used[name]
             left_out = None if training is None else training.suggested_labels.get(name)
             if training is not None:
-                learned[trained] = self.codes_[name][np.searchsorted(training.items, np.flatnonzero(trained))]
-                is_learned |= trained
+                of_labels = training.learned[name]
+                places = np.searchsorted(training.items, np.flatnonzero(of_labels))
+                learned[of_labels] = np.asarray(self.codes_[name])[places]
+                is_learned |= of_labels
                 if name in training.leave_one_out:
                     hashed[trained] = pack(training.leave_one_out[name])
             if model is not None and name != LABEL_WORDS:
@@ -449,6 +374,21 @@ class Encoder(Parameterized):
                 combined[rows] = model.encode(model.fuse(parts))
         return combined
 
+    def with_words(self, labels: Sequence[Sequence[str]], metadata: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+        """Return the labels of items, followed by the words of their texts that count as labels."""
+        names = [
+            name
+            for name, given in getattr(self, "featurizers_", self.featurizers).items()
+            if (given if isinstance(given, Featurizer) else given[0]).takes == "texts" and name != LABEL_WORDS
+        ]
+        found = [list(known) for known in labels]
+        for known, about in zip(found, metadata, strict=True) if self.word_labels_ else ():
+            texts = (about.get(name) for name in names)
+            words = (singular(word) for text in texts if isinstance(text, str) for word in tokens(text))
+            known += dict.fromkeys(self.word_labels_[word] for word in words if word in self.word_labels_)
+            known[:] = dict.fromkeys(known)
+        return found
+
     def codes_of_labels(self, labels: Sequence[Sequence[str]] | None, n_items: int) -> tuple[dict[str, Codes], Mask]:
         """Return the learned codes of label sets, and a mask of items with one; empty if the method has none."""
         if labels is not None and any(labels) and getattr(self.model_, "label_codes_", None) is not None:
@@ -516,11 +456,13 @@ class Encoder(Parameterized):
         for name, featurizer in self.featurizers_.items():
             config["features"][name], parts = featurizer.to_parts()
             arrays |= {f"features/{name}/{key}": array for key, array in parts.items()}
+        config["word_labels"] = dict(self.word_labels_)
         config["calibration"] = None if self.calibration_ is None else self.calibration_.to_plain()
         write_model(folder, config, arrays, overwrite=overwrite)
 
 
-def _unfitted(estimator: Any) -> Any:
+def unfitted(estimator: Any) -> Any:
+    """Return an unfitted copy of an estimator."""
     return type(estimator)(**copy.deepcopy(estimator.get_params(deep=False)))
 
 
@@ -558,6 +500,9 @@ def from_parts(folder: str | os.PathLike[str], config: dict[str, Any], arrays: d
             if featurizers[name].n_features_ != model.n_features_[name]:
                 raise ValueError(f"the features of {name!r} do not match its hash function")
         encoder = Encoder.from_fitted(featurizers, model)
+        encoder.word_labels_ = dict(config["word_labels"])
+        if not all(isinstance(label, str) for label in encoder.word_labels_.values()):
+            raise ValueError("the words that count as labels must be strings")
         if config["calibration"] is not None:
             encoder.calibration_ = Calibration.from_plain(config["calibration"], model.modalities_)
         return encoder

@@ -116,6 +116,7 @@ class HeldOut:
     database_vectors: ItemVectors
     training: Training | None  # None if the encoder was fitted to other items
     report: EvaluationReport
+    learned_from: str = ""  # a sentence; empty if the encoder was fitted to other items
 
 
 def hold_out(items: Items, n_queries: int, random_state: int = 0) -> tuple[Items, Items]:
@@ -135,6 +136,11 @@ def hold_out(items: Items, n_queries: int, random_state: int = 0) -> tuple[Items
     return items.take(drawn), items.take(np.setdiff1d(np.arange(len(items)), drawn))
 
 
+def default_held_out(n_complete: int) -> int:
+    """Return how many of the complete, labelled items to hold out."""
+    return min(n_complete // 10, _MAX_HELD_OUT) if n_complete >= _MIN_ITEMS else 0
+
+
 def fit_and_evaluate(
     encoder: Encoder, items: Items, n_queries: int | None = None, *, fit: bool = True, random_state: int = 0
 ) -> HeldOut:
@@ -143,15 +149,19 @@ def fit_and_evaluate(
     Without ``fit``, the encoder must be fitted already, and is only evaluated. By default, an encoder that is fitted
     here is evaluated with 10 % of the complete, labelled items, at most 300, if there are at least 200.
     """
+    learned_from = ""
+    if fit:
+        from dlfh.collection.supervision import supervise
+
+        items, learned_from = supervise(encoder, items)
     if n_queries is None:
-        n_complete = int(items.complete().sum())
-        n_queries = min(n_complete // 10, _MAX_HELD_OUT) if fit and n_complete >= _MIN_ITEMS else 0
+        n_queries = default_held_out(int(items.complete().sum())) if fit else 0
     queries, others = hold_out(items, n_queries, random_state)
     warn_of_labels(others.labels or [])
     training = encoder.fit_items(others) if fit else None
     vectors = encoder.featurize_items(others) if training is None else training.vectors
     query_vectors = encoder.featurize_items(queries)
-    parts = HeldOut(queries, others, query_vectors, vectors, training, EvaluationReport())
+    parts = HeldOut(queries, others, query_vectors, vectors, training, EvaluationReport(), learned_from)
     if n_queries:
         databases = _hashed_databases(encoder, others, vectors, training)
         parts.report.quality.extend(_evaluate_queries(encoder, queries, query_vectors, databases))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dlfh._arrays import Floats, Mask
-from dlfh._probabilities.scores import probability_of
+from dlfh._probabilities.scores import Match, probability_of
 from dlfh.collection.calibration.model import probability
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_codes import LABELS, hashed_codes, hashed_column
@@ -26,20 +26,23 @@ _LABEL_VARIANCE, _CODE_VARIANCE = 8.0, 4.0
 _MAX_STEPS = 50
 
 
-def similarities(index: Index, encoder: Encoder, marked: Sequence[Item]) -> Floats:
+def similarities(index: Index, encoder: Encoder, marked: Sequence[Item], match: Match = "any") -> Floats:
     """Return the covariance of the relevance of all items of a local index with that of marked items, (marked, items).
 
     Unrelated items have a covariance of about 0.
+
+    match: Whether relevant items have all labels of a query, or any: similar items then have all labels of a marked
+        one, or share one.
     """
     items, model, names = index.snapshot, encoder.label_model, encoder.searchable_modalities()
     everyone, total = np.arange(len(items)), np.zeros((len(marked), len(index)))
     for row, item in enumerate(marked):
         if model is not None and LABELS in item.codes:
             own = model.quantizer.decode(item.codes[LABELS][None])
-            (distances,) = index.distances(LABELS, model.tables(own, "any"))
-            (by_chance,) = model.terms(own, model.prior[None].astype(np.float32), "any").sum(axis=(1, 2))
+            (distances,) = index.distances(LABELS, model.tables(own, match))
+            (by_chance,) = model.terms(own, model.prior[None].astype(np.float32), match).sum(axis=(1, 2))
             scores = np.append(-distances, by_chance)
-            *shared, expected = probability_of(scores, "any", exclusive=model.exclusive)
+            *shared, expected = probability_of(scores, match, exclusive=model.exclusive)
             total[row] += _LABEL_VARIANCE * np.where(np.isfinite(distances), np.array(shared) - expected, 0.0)
         hashed = hashed_codes(item, names)
         for name, code in hashed.items():

@@ -80,6 +80,13 @@ class ItemVectors:
         """Return the vectors of some items, all of which have the modality."""
         return self.matrices[modality][np.searchsorted(self.positions[modality], items)]
 
+    def subset(self, items: Integers) -> ItemVectors:
+        """Return the vectors of some items, given in ascending order."""
+        kept = {name: np.isin(rows, items) for name, rows in self.positions.items()}
+        matrices = {name: matrix[kept[name]] for name, matrix in self.matrices.items()}
+        positions = {name: np.searchsorted(items, rows[kept[name]]) for name, rows in self.positions.items()}
+        return ItemVectors(len(items), matrices, positions, [], [self.contents[row] for row in items.tolist()])
+
     def take_padded(self, modality: str, items: Integers) -> Features:
         """Return the vectors of items, given in ascending order; zeros for items that lack the modality."""
         present = self.present(modality)[items]
@@ -126,9 +133,10 @@ class Training:
     vectors: ItemVectors  # of all items
     items: Integers  # training items, ascending; row i of the model's ``codes_`` is the code of the i-th
     learned: dict[str, Mask]  # by modality, which of all items have a learned code
+    used: dict[str, Mask]  # by modality, which of all items functions were fitted to: also items with guessed labels
     n_incomplete: int  # training items that lack a modality or, for supervised methods, labels
-    leave_one_out: dict[str, Singles]  # by modality, projections (learned, n_bits), if the method computes them
-    suggested_labels: dict[str, Codes]  # by modality, leave-one-out label probabilities (learned, 2 x bytes)
+    leave_one_out: dict[str, Singles]  # by modality, projections (used, n_bits), if the method computes them
+    suggested_labels: dict[str, Codes]  # by modality, leave-one-out label probabilities (used, 2 x bytes)
 
     def __len__(self) -> int:
         return len(self.items)

@@ -32,10 +32,10 @@ class SearchOptions:
         Number of items to return.
     modalities : str or sequence of str, optional
         Modalities to search, or "all". The default is the choice that ranked held-out items best when the collection
-        was built or, if none were held out, a modality other than the query's.
+        was built or, if none were held out, all for a text and otherwise a modality other than the query's.
     match : {"codes", "words", "both"}, optional
         What a text query is compared with: the codes of items, the words in their texts, or both. The default is the
-        choice that ranked held-out items best or, if none were held out, "codes". Images and vectors are always
+        choice that ranked held-out items best or, if none were held out, "both". Images and vectors are always
         compared with codes.
     ranking : {"all", "any", "asymmetric", "hamming"}, optional
         Rank by the probability that an item has all labels of the query, or any of them; by Hamming distance with each

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from dlfh._arrays import Array, Codes, Floats, Mask, Singles
 from dlfh._parallel import checkpoint
-from dlfh._probabilities.scores import probability_of
+from dlfh._probabilities.scores import Match, probability_of
 from dlfh._validation import Features, check_features
 from dlfh.codes import n_bytes, pack, unpack
 from dlfh.collection.calibration.model import LABEL_RANKINGS, Calibration, probability, query_values
@@ -126,11 +126,12 @@ class Searcher:
             names = texts
         else:
             other = next((name for name in known if name != modality), modality if modality in known else known[0])
-            names = self.calibration.modalities.get(modality, (other,) if match != "both" else known)
+            is_text = modality in texts and match != "codes"
+            names = self.calibration.modalities.get(modality, known if is_text else (other,))
         has_texts = bool({*names} & {*texts})
         if match not in (None, "codes") and not has_texts:
             raise InputError(f"match={match!r} needs texts, but {', '.join(map(repr, names))} has none")
-        default = "both" if has_texts and self.calibration.words.get(modality) else "codes"
+        default = "both" if has_texts and self.calibration.words.get(modality, modality in texts) else "codes"
         return names, match or default
 
     def _default_ranking(self, kind: str, modality: str, options: SearchOptions) -> str:
@@ -397,7 +398,8 @@ class Searcher:
         marked = [self.index.get(name) for name in ids]
         relevant = np.array([name in (options.relevant or ()) for name in ids])
         stored = in_memory(marked, self.index.n_bits, self.index.modalities)
-        covariance, among = (similarities(index, self.encoder, marked) for index in (space.items, stored))
+        match: Match = "all" if options.ranking == "all" else "any"
+        covariance, among = (similarities(index, self.encoder, marked, match) for index in (space.items, stored))
         is_here = space.items.contains([*ids])
         places = space.items.positions([name for name, here in zip(ids, is_here, strict=True) if here])
         at_marked = np.zeros(len(ids))  # in a database, marked items may not be on the shortlist
@@ -435,6 +437,8 @@ class Searcher:
         if model is None or len(asked) < 2 or not found or (found[0].probability or 0.0) >= _LIKELY:
             return
         names = [str((model.names or ())[labels[0]]) for labels in asked]
+        if {*names} & {*self.encoder.word_labels_.values()}:  # filters know labels only
+            return
         every: dict[str, Any] = {"and": [{"labels": name} for name in names]}
         if not self.index.matches(every).any():
             counts = ", ".join(f"{int(self.index.matches({'labels': name}).sum()):,} {name}" for name in names)

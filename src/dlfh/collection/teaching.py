@@ -6,6 +6,7 @@ replaces both at once. Readers that are open keep the old ones. After a crash, t
 
 from __future__ import annotations
 
+import copy
 import secrets
 import shutil
 import time
@@ -20,14 +21,19 @@ import scipy.sparse as sp
 from dlfh._arrays import Floats, Integers
 from dlfh._validation import check_integer
 from dlfh.codes import unpack
+from dlfh.collection.calibration.fit import calibrate
 from dlfh.collection.changing import fill_in_codes
 from dlfh.collection.collection import Collection
 from dlfh.collection.encoder import Encoder
+from dlfh.collection.evaluation import EvaluationReport, HeldOut, default_held_out
 from dlfh.collection.folder import remove_former_parts, write_card
-from dlfh.collection.item_codes import CONTENTS, ItemVectors, column_names, hashed_codes, index_codes
+from dlfh.collection.item_codes import CONTENTS, ItemVectors, Training, column_names, hashed_codes, index_codes
 from dlfh.collection.query import labels_of
 from dlfh.collection.suggesting import predicted
+from dlfh.collection.supervision import are_enough, named
+from dlfh.collection.training import add_label_words, refit
 from dlfh.collection.vectors import read_vectors
+from dlfh.datasets.items import Items
 from dlfh.datasets.label_cells import parse_labels
 from dlfh.datasets.problem import LABEL_WORDS
 from dlfh.errors import InputError
@@ -91,22 +97,18 @@ def _checked(labels: Sequence[str], name: str) -> list[str]:
 
 
 def _put_edited(collection: Collection, items: list[Item], metadata: list[dict[str, Any]]) -> None:
-    encoder, contents = collection.encoder, [dict[str, str]() for _ in items]
+    encoder = collection.encoder
+    vectors = ItemVectors(len(items), {}, {}, [], [{} for _ in items])
     labels = [labels_of(each) for each in metadata]
-    matrices, positions = dict[str, Any](), dict[str, Integers]()
     if LABEL_WORDS in encoder.modalities_:
-        matrices[LABEL_WORDS], positions[LABEL_WORDS] = _label_words(encoder, labels)
-    coded = encoder.encode_items(ItemVectors(len(items), matrices, positions, [], contents), labels)
+        add_label_words(encoder.featurizers_[LABEL_WORDS], vectors, labels)
+    labels = encoder.with_words(labels, metadata)
+    coded = encoder.encode_items(vectors, labels)
     names = encoder.searchable_modalities()
     known = {(row, name): item for row, item in enumerate(items) for name in names if name in item.codes}
     fill_in_codes(collection, coded, labels, known)
     codes = index_codes(encoder, coded, np.arange(len(items)))
     collection.index.put([item.id for item in items], metadata=metadata, **codes)
-
-
-def _label_words(encoder: Encoder, labels: Sequence[Sequence[str]]) -> tuple[Any, Integers]:
-    rows = np.flatnonzero([bool(given) for given in labels])
-    return encoder.featurizers_[LABEL_WORDS].transform([", ".join(labels[row]) for row in rows.tolist()]), rows
 
 
 def label_next(collection: Collection, n: int) -> list[str]:
@@ -156,17 +158,16 @@ def relearn(collection: Collection) -> RelearnResult:
     if not index.writable:
         raise InputError(f"collection {path} is open for reading: open it with writable=True to learn again")
     remove_former_parts(path)
-    items = list(index.items())
-    labels = [labels_of(item.metadata or {}) for item in items]
-    vectors = _vectors(collection, items, labels)
-    encoder, training = collection.encoder.refitted(vectors, labels)
-    coded = encoder.encode_items(vectors, labels, training)
+    stored = list(index.items())
+    encoder, groups = _learn(collection, stored)
     parts, texts = f"-{secrets.token_hex(8)}", encoder.text_modalities()
     new = Index.create(path / f"index{parts}", encoder.n_bits, column_names(encoder), texts=texts)
     try:
         encoder.save(path / f"model{parts}")
-        ids, metadata = [item.id for item in items], [item.metadata for item in items]
-        new.put(ids, metadata=metadata, **index_codes(encoder, coded, np.arange(len(items))))
+        for rows, vectors, labels, training in groups:
+            coded = encoder.encode_items(vectors, labels, training)
+            codes = index_codes(encoder, coded, np.arange(len(rows)))
+            new.put([stored[row].id for row in rows], metadata=[stored[row].metadata for row in rows], **codes)
         write_card(path, new, parts)
     except BaseException:
         new.close()
@@ -178,17 +179,53 @@ def relearn(collection: Collection) -> RelearnResult:
     collection.__init__(encoder, new, path)  # type: ignore[misc]
     remove_former_parts(path)
     n_labels = 0 if encoder.label_model is None else encoder.label_model.n_labels
-    return RelearnResult(sum(map(bool, labels)), len(items), n_labels, time.perf_counter() - began)
+    n_labelled = sum(bool(labels_of(item.metadata or {})) for item in stored)
+    return RelearnResult(n_labelled, len(stored), n_labels, time.perf_counter() - began)
 
 
-def _vectors(collection: Collection, items: Sequence[Item], labels: Sequence[Sequence[str]]) -> ItemVectors:
-    """Return the vectors of all items: from texts, from the files of kept vectors, or from images."""
+#: Items, given by their rows, with their vectors and labels; and the training, if they took part in it.
+Group = tuple[Integers, ItemVectors, list[list[str]], Training | None]
+
+
+def _learn(collection: Collection, stored: Sequence[Item]) -> tuple[Encoder, list[Group]]:
+    """Return an encoder that learned from all labels, and the items in groups: training items, and held-out ones.
+
+    Words of texts count as labels as long as few items have labels. A new calibration holds items out, like a build.
+    """
+    metadata, old = [item.metadata or {} for item in stored], copy.copy(collection.encoder)
+    known = [labels_of(each) for each in metadata]
+    words = {} if are_enough(known) else named(old.word_labels_, known)
+    if bool(words) != bool(old.word_labels_):
+        old.calibration_ = None  # of words
+    old.word_labels_ = words
+    labels, vectors = old.with_words(known, metadata), _vectors(collection, stored)
+    labelled = np.array([*map(bool, labels)])
+    complete = np.flatnonzero(np.logical_and.reduce([labelled, *map(vectors.present, vectors.matrices)]))
+    n_held_out = default_held_out(len(complete)) if old.calibration_ is None else 0
+    held_out = np.sort(np.random.default_rng(0).permutation(complete)[:n_held_out])
+    kept = np.setdiff1d(np.arange(len(stored)), held_out)
+    encoder, training = refit(old, vectors.subset(kept), [labels[row] for row in kept.tolist()])
+    groups: list[Group] = [(kept, training.vectors, [labels[row] for row in kept.tolist()], training)]
+    if n_held_out:
+        queries, of_queries = vectors.subset(held_out), [labels[row] for row in held_out.tolist()]
+        if LABEL_WORDS in encoder.featurizers_:
+            add_label_words(encoder.featurizers_[LABEL_WORDS], queries, of_queries)
+        groups.append((held_out, queries, of_queries, None))
+        names = (*encoder.text_modalities(), *encoder.image_modalities())
+        modalities = {name: [each.get(name) for each in metadata] for name in names}
+        items = Items([item.id for item in stored], modalities, labels, metadata, [""] * len(stored), [])
+        parts = items.take(held_out), items.take(kept), queries, training.vectors
+        encoder.calibration_, _ = calibrate(encoder, HeldOut(*parts, training, EvaluationReport()))
+    return encoder, groups
+
+
+def _vectors(collection: Collection, items: Sequence[Item]) -> ItemVectors:
+    """Return the vectors of all items, but not of label words: from texts, kept vectors or images."""
     encoder = collection.encoder
     matrices, positions = dict[str, Any](), dict[str, Integers]()
     contents = [dict((item.metadata or {}).get(CONTENTS, {})) for item in items]
     for number, (name, featurizer) in enumerate(encoder.featurizers_.items()):
-        if name == LABEL_WORDS:
-            matrices[name], positions[name] = _label_words(encoder, labels)
+        if name == LABEL_WORDS:  # follows the labels
             continue
         rows = np.array([row for row, item in enumerate(items) if name in item.codes], np.int64)
         if featurizer.takes == "texts":

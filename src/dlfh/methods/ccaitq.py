@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from dlfh._arrays import Floats
 from dlfh._mathematics.centred import Centred, CentredBlocks, centre
-from dlfh._mathematics.correlation import Whitening, canonical_directions
+from dlfh._mathematics.correlation import Whitening, canonical_directions, principal_directions
 from dlfh._mathematics.rotation import iterative_quantization, random_rotation
 from dlfh._validation import check_random_state
 from dlfh.blocks.base import ArrayBlocks, Blocks
@@ -51,7 +52,8 @@ class CCAITQ(Method):
     -----
     The method learns from pairs and ignores labels. The original uses labels as the second view and hashes the first.
     As a cross-modal baseline it is usually understood to use the other modality instead, and one rotation for both.
-    CCA has at most min(dx, dy) directions; with more bits, the rotation spreads them over all bits.
+    CCA has at most min(dx, dy) directions; with more bits, the rotation spreads them over all bits. A single modality
+    is embedded by its principal components instead: PCA-ITQ, of the same paper.
 
     Data in blocks is read twice: for the sums, and for the embedded points (8 bytes per bit), which stay in the memory
     of a cluster's workers. A single process keeps at most 256 MB per modality and recomputes larger ones in each step.
@@ -66,6 +68,7 @@ class CCAITQ(Method):
         protocols=("hashed",),
         complexity="n d² + d³ + T n c²",
         surplus_bits="spread",
+        n_modalities=(1, 2),
         takes_blocks=True,
     )
     _saved_arrays = ("quantization_error_",)
@@ -79,8 +82,11 @@ class CCAITQ(Method):
     def _fit(self, features: dict[str, Blocks], labels: Any) -> None:
         ridge = float(self.ridge)
         views = centre(features, crosses=True)
-        directions = correlated_embeddings(views[0], views[1], int(self.n_bits), ridge)
-        n_used = 1 if self.rotation == "first" else 2
+        if len(views) == 1:
+            directions: Sequence[Floats] = [principal_directions(views[0].gram, int(self.n_bits))]
+        else:
+            directions = correlated_embeddings(views[0], views[1], int(self.n_bits), ridge)
+        n_used = 1 if self.rotation == "first" else len(views)
         embedded: list[Blocks] = [view.times(A) for view, A in zip(views[:n_used], directions, strict=False)]
         start = random_rotation(int(self.n_bits), check_random_state(self.random_state))
         if all(E.n_blocks == 1 and E.is_local for E in embedded):
@@ -88,7 +94,7 @@ class CCAITQ(Method):
         else:
             embedded = [E if E.is_local and 8 * math.prod(E.shape) > _MAX_KEPT else E.cached() for E in embedded]
         R, self.quantization_error_ = iterative_quantization(embedded, start, int(self.max_iter))
-        self._hash_linearly(features, views, [A @ R for A in directions], ridges=[ridge, ridge])
+        self._hash_linearly(features, views, [A @ R for A in directions], ridges=[ridge] * len(views))
 
 
 def correlated_embeddings(x: View, y: View, n_bits: int, ridge: float) -> tuple[Floats, Floats]:

@@ -1,0 +1,453 @@
+"""Collections without labels, with few labels, taught by suggestions, and corrected by marked results.
+
+    DLFH_DATA=/path/to/folder python -m benchmarks.teaching_study --cache runs/teaching --write docs/labels.md
+
+Data: icons, product photographs, and 2,500 points each, drawn at random, of IAPR TC-12 (GIST) and MIRFLICKR-25K
+(network features and raw tags). Half of the items are for training, a third is an unseen database without labels, the
+rest are queries (at most 120). Images are vectors that were computed once; texts are bags of words. Results are cached
+by part, data set and seed, so an interrupted study continues.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from benchmarks.answers_data import icons, photographs, without_labels
+from benchmarks.queries_study import questions
+from benchmarks.report import fill
+from dlfh import DLFH, Collection, Encoder
+from dlfh._probabilities.scores import Match
+from dlfh.collection import supervision, training
+from dlfh.collection.feedback import similarities, updated
+from dlfh.collection.query import Query, ResultItem, SearchOptions
+from dlfh.collection.ranking import Ranker
+from dlfh.datasets import Items, make_paired, read_arrays
+from dlfh.features import BagOfWords, CombinedImage, Vectors
+from dlfh.hashing import KernelRidge, LinearRidge
+from dlfh.methods import CCAITQ, CMFH
+from dlfh.metrics import mean_average_precision
+
+N_BITS, N_POINTS, MAX_QUERIES = 64, 2500, 120
+SETS = ("icons", "photographs", "IAPR TC-12", "MIRFLICKR")
+SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+MODALITIES = ("image", "text")
+#: Fixed learners for the label curves, so that differences come from labels alone.
+LEARNERS = {"image": KernelRidge(shrinkage=0.03, scaling="standard"), "text": LinearRidge(shrinkage=0.3)}
+
+
+def load(name: str, data: Path, work: Path) -> Items:
+    """Return items whose images are vectors."""
+    if name in ("icons", "photographs"):
+        items = icons(work) if name == "icons" else photographs(data, work)
+        computed = work / f"{name}.npy"
+        if not computed.exists():
+            np.save(computed, CombinedImage().fit_transform(items.modalities["image"]))
+        metadata = [{key: value for key, value in each.items() if key != "image"} for each in items.metadata]
+        return replace(
+            items, modalities={"image": np.load(computed), "text": items.modalities["text"]}, metadata=metadata
+        )
+    if name == "IAPR TC-12":
+        file = read_arrays(data / "iapr_tc12.npz")
+        images, captions, labels = file["image"], sp.csr_array(file["english"]), sp.csr_array(file["labels"])
+        texts = [_repeat(captions, row) for row in range(captions.shape[0])]
+    else:
+        file, more = (read_arrays(data / f"mirflickr25k{end}.npz") for end in ("", "_more"))
+        images, labels = more["image_cnn"], sp.csr_array(file["labels"])
+        texts = [bytes(tags).decode(errors="replace").replace(",", " ") for tags in more["tags"]]
+    ends = [slice(*labels.indptr[row : row + 2]) for row in range(len(texts))]
+    names = [[f"label{label}" for label in labels.indices[end]] for end in ends]
+    usable = np.array([bool(text.strip()) and bool(given) for text, given in zip(texts, names, strict=True)])
+    rows = np.random.default_rng(17).permutation(np.flatnonzero(usable))[:N_POINTS]
+    values: dict[str, Any] = {"image": images[rows].astype(np.float32), "text": [texts[row] for row in rows]}
+    return Items.of(values, [names[row] for row in rows], [f"p{row}" for row in rows])
+
+
+def _repeat(captions: sp.csr_array, row: int) -> str:
+    part = slice(*captions.indptr[row : row + 2])
+    counts = zip(captions.indices[part], captions.data[part], strict=True)
+    return " ".join(f"w{word}" for word, n in counts for _ in range(int(n)))
+
+
+def split(items: Items, seed: int) -> tuple[Items, Items, Items]:
+    """Return training items, an unseen database, and queries."""
+    order = np.random.default_rng(seed).permutation(len(items))
+    first, second = len(order) // 2, len(order) // 2 + len(order) // 3
+    parts = order[:first], order[first:second], order[second:][:MAX_QUERIES]
+    return tuple(items.take(np.sort(part)) for part in parts)  # type: ignore[return-value]
+
+
+def new_encoder(model: Any = None, fixed: bool = True) -> Encoder:
+    model = model or DLFH(N_BITS, random_state=0, hash_function=LEARNERS if fixed else "auto")
+    return Encoder({"image": Vectors(), "text": BagOfWords(min_df=2)}, model)
+
+
+def unseen(encoder: Encoder, queries: Items, database: Items) -> dict[str, float]:
+    """Return MAP across modalities, for shared labels: by codes, and by label probabilities."""
+    found, known, model = {}, (queries.labels, database.labels), encoder.label_model
+    for one, other in (MODALITIES, MODALITIES[::-1]):
+        q, p = encoder.featurize(one, queries.modalities[one]), encoder.featurize(other, database.modalities[other])
+        codes = encoder.model_.project(one, q), encoder.model_.encode(other, p)
+        found[f"codes {one}"] = mean_average_precision(*codes, *known)
+        if model is not None:
+            scores = model.tables(encoder.label_probabilities(one, q), "any")
+            stored = model.encode(encoder.label_probabilities(other, p))
+            found[f"labels {one}"] = mean_average_precision(scores, stored, *known)
+    return found
+
+
+def suggested(encoder: Encoder, items: Items) -> float:
+    """Return the mean average precision of the true labels among predicted ones, from both modalities."""
+    model = encoder.label_model
+    if model is None:
+        return 0.0
+    vectors = {name: encoder.featurize(name, items.modalities[name]) for name in MODALITIES}
+    found = model.fuse({name: encoder.label_probabilities(name, vectors[name]) for name in MODALITIES})
+    names, scores = [*map(str, model.names or ())], []
+    for row, given in zip(found, items.labels or [], strict=True):
+        right = np.isin(np.array(names)[np.argsort(-row)], given)
+        hits = np.flatnonzero(right)
+        scores.append(float(((np.arange(len(hits)) + 1) / (hits + 1)).sum() / len(given)))
+    return float(np.mean(scores))
+
+
+def searched(collection: Collection, name: str, queries: Items, database: Items, **options: Any) -> dict[str, float]:
+    """Return MAP of whole texts, the reciprocal rank of items by half of their words, and answers to questions."""
+    truth = dict(zip(database.ids, database.labels or [], strict=True))
+    options |= {"ids": database.ids}
+
+    def ask(text: str, k: int, literal: bool = True) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # texts without any known word
+            return collection.search("text", text, k=k, literal=literal, **options)
+
+    scores, ranks, shares = [], [], []
+    for text, given in zip(queries.modalities["text"], queries.labels or [], strict=True):
+        is_right = [bool({*truth[item.id]} & {*given}) for item in ask(text, len(truth))]
+        hits, total = np.flatnonzero(is_right), sum(bool({*each} & {*given}) for each in truth.values())
+        scores.append(float(((np.arange(len(hits)) + 1) / (hits + 1)).sum() / max(total, 1)))
+    rng = np.random.default_rng(0)
+    for identifier, text in [*zip(database.ids, database.modalities["text"], strict=True)][:MAX_QUERIES]:
+        words = text.split()
+        ids = ask(" ".join(rng.permutation(words)[: max(1, len(words) // 2)]), 100).ids
+        ranks.append(1 / (ids.index(identifier) + 1) if identifier in ids else 0.0)
+    texts = dict(zip(database.ids, database.modalities["text"], strict=True))
+    for question in questions():
+        right = {
+            identifier
+            for identifier, text in texts.items()
+            if question.answered_by(ResultItem(1, identifier, {"text": text, "labels": truth[identifier]}))
+        }
+        if question.collection == name and right:
+            found = ask(question.text, 5, literal=False).ids
+            shares.append(len(right & {*found}) / min(5, len(right)))
+    return {
+        "MAP": float(np.mean(scores)),
+        "known item": float(np.mean(ranks)),
+        "questions": float(np.mean(shares or [0])),
+    }
+
+
+# Parts of the study
+
+
+def label_free(name: str, items: Items, seed: int) -> dict[str, Any]:
+    """Build without labels, beside unsupervised methods, words alone, and the build with labels."""
+    train, database, queries = split(items, seed)
+    rows: dict[str, Any] = {}
+    for row, part, encoder in (
+        ("without labels", without_labels(train), new_encoder(fixed=False)),
+        ("CCA-ITQ", without_labels(train), new_encoder(CCAITQ(N_BITS, random_state=0))),
+        ("CMFH", without_labels(train), new_encoder(CMFH(N_BITS, random_state=0))),
+        ("with labels", train, new_encoder(fixed=False)),
+    ):
+        with tempfile.TemporaryDirectory() as folder:
+            began = time.process_time()
+            built = Collection.build(Path(folder) / "shop", part, encoder)
+            built.collection.close()
+            with Collection.open(Path(folder) / "shop", writable=True) as collection:
+                collection.add(without_labels(database))
+                rankings = collection.calibration.rankings
+                found = unseen(collection.encoder, queries, database)
+                rows[row] = {
+                    "across": {
+                        one: found[f"{'labels' if rankings.get(one) in ('all', 'any') else 'codes'} {one}"]
+                        for one in MODALITIES
+                    },
+                    **searched(collection, name, queries, database),
+                    "seconds": time.process_time() - began,
+                    "learned from": built.learned_from,
+                }
+                if row == "without labels":
+                    rows["words alone"] = searched(collection, name, queries, database, match="words")
+    return rows
+
+
+def curves(name: str, items: Items, seed: int) -> dict[str, Any]:
+    """Label a growing share of the training items, at random or by what to label next."""
+    train, database, queries = split(items, seed)
+    order, rows = np.random.default_rng(seed).permutation(len(train)), dict[str, Any]()
+    for share in (0.0, *SHARES):
+        labelled = {*order[: round(share * len(train))].tolist()}
+        labels = [given if row in labelled else [] for row, given in enumerate(train.labels or [])]
+        part = replace(without_labels(train), labels=labels)
+        for way in ("labelled alone", "all items") if 0 < share < 1 else ("all items",):
+            encoder = new_encoder()
+            taught = part
+            if way == "all items":
+                taught, _ = supervision.supervise(encoder, part)
+            with _guessing(way == "all items"):
+                encoder.fit_items(taught)
+            rows[f"{way} {share:g}"] = {**unseen(encoder, queries, database), "suggested": suggested(encoder, queries)}
+    with tempfile.TemporaryDirectory() as folder:
+        Collection.build(Path(folder) / "shop", without_labels(train), new_encoder(), hold_out=0).collection.close()
+        truth = dict(zip(train.ids, train.labels or [], strict=True))
+        with Collection.open(Path(folder) / "shop", writable=True) as collection:
+            n = 0
+            for share in SHARES[:-2]:
+                for identifier in collection.label_next(round(share * len(train)) - n):
+                    n += collection.label([identifier], add=truth[identifier])
+                collection.relearn()
+                found = unseen(collection.encoder, queries, database)
+                rows[f"next {share:g}"] = {**found, "suggested": suggested(collection.encoder, queries)}
+    return rows
+
+
+@contextmanager
+def _guessing(allowed: bool) -> Iterator[None]:
+    least = training._MIN_LABELLED
+    training._MIN_LABELLED = least if allowed else 1 << 60
+    try:
+        yield
+    finally:
+        training._MIN_LABELLED = least
+
+
+def teaching(name: str, items: Items, seed: int, n_rounds: int = 20) -> dict[str, Any]:
+    """Label 20 items a round: suggestions are accepted or corrected from the truth."""
+    train, database, queries = split(items, seed)
+    truth, rounds = dict(zip(train.ids, train.labels or [], strict=True)), []
+    with tempfile.TemporaryDirectory() as folder:
+        Collection.build(
+            Path(folder) / "shop", without_labels(train), new_encoder(fixed=False), hold_out=0
+        ).collection.close()
+        with Collection.open(Path(folder) / "shop", writable=True) as collection:
+            rounds.append(unseen(collection.encoder, queries, database))
+            for _ in range(n_rounds):
+                ids, guesses = collection.label_next(20), dict[str, set[str]]()
+                for identifier, label, _ in collection.suggest(ids, precision=0.5):
+                    guesses.setdefault(identifier, set()).add(label)
+                counts = np.zeros(3, int)  # accepted, wrong, typed
+                for identifier in ids:
+                    right, guessed = {*truth[identifier]}, guesses.get(identifier, set())
+                    counts += [len(right & guessed), len(guessed - right), len(right - guessed)]
+                    collection.label([identifier], add=sorted(right))
+                began = time.process_time()
+                collection.relearn()
+                about = dict(zip(("accepted", "wrong", "typed"), counts.tolist(), strict=True))
+                about["seconds"] = time.process_time() - began
+                rounds.append(unseen(collection.encoder, queries, database) | about)
+    return {"rounds": rounds}
+
+
+def relearning(name: str, items: Items, seed: int) -> dict[str, Any]:
+    """Processor time of learning again, of generated items with 512-dimensional images and texts of 1,000 words."""
+    found = {}
+    for n in (2_000, 100_000):
+        data = make_paired(n, n_labels=24, random_state=seed)
+        labels = [[f"label {label}" for label in np.flatnonzero(row)] for row in data.labels.toarray()]
+        rng = np.random.default_rng(seed)
+        mixed = data.modalities["image"] @ rng.normal(size=(data.modalities["image"].shape[1], 512))
+        image = (mixed + rng.normal(size=mixed.shape)).astype(np.float32)
+        given = [each if row < n // 10 else [] for row, each in enumerate(labels)]
+        everything = Items.of({"image": image, "text": data.modalities["text"]}, given)
+        encoder = Encoder({"image": Vectors(), "text": Vectors()}, DLFH(128, random_state=0))
+        with tempfile.TemporaryDirectory() as folder:
+            Collection.build(Path(folder) / "shop", everything, encoder).collection.close()
+            with Collection.open(Path(folder) / "shop", writable=True) as collection:
+                for row in range(n // 10, n // 10 + 20):
+                    collection.label([str(row)], add=labels[row])
+                began = time.process_time()
+                collection.relearn()
+                found[str(n)] = time.process_time() - began
+    return found
+
+
+def feedback(name: str, items: Items, seed: int) -> dict[str, Any]:
+    """MAP of the rest of an unlabelled database after the first 1, 3 or 5 results were marked, beside Rocchio."""
+    train, database, queries = split(items, seed)
+    found: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        Collection.build(Path(folder) / "shop", train, new_encoder(fixed=False)).collection.close()
+        with Collection.open(Path(folder) / "shop", writable=True) as collection:
+            collection.add(without_labels(database))
+            searcher, encoder = collection.searcher, collection.encoder
+            places = collection.index.positions(database.ids)
+            vectors = {each: _unit(encoder.featurize(each, database.modalities[each])) for each in MODALITIES}
+            for modality, row in itertools.product(MODALITIES, range(min(60, len(queries)))):
+                value, wanted = queries.modalities[modality][row], {*(queries.labels or [])[row]}
+                query = Query("text" if modality == "text" else "vector", value, modality, literal=True)
+                options = searcher.resolve(query, SearchOptions())
+                searcher.encode([query])
+                asked = searcher._encoded(query, options)
+                ranker = Ranker(searcher.index, encoder, modality, options, searcher.words.matches)
+                every = searcher._shown(ranker.log_odds(asked), query, asked, options)
+                match: Match = "all" if options.ranking == "all" else "any"
+                log_odds = every[places]
+                test = wanted.issubset if match == "all" else wanted.intersection
+                right = np.array([bool(test(given)) for given in database.labels or []])
+                order = np.argsort(-log_odds, kind="stable")
+                own = _unit(encoder.featurize(modality, [value] if modality == "text" else value[None]))
+                for n in (1, 3, 5):
+                    marked, rest = order[:n], order[n:]
+                    if not right[rest].any():
+                        continue
+                    marks = [collection.index.get(database.ids[place]) for place in marked]
+                    covariance = similarities(collection.index, encoder, marks, match)[:, places]
+                    after = updated(log_odds, covariance, log_odds[marked], covariance[:, marked], right[marked])
+                    ways = {"before": log_odds, "marks": after}
+                    ways |= _rocchio(vectors[modality], own, marked, right[marked], log_odds)
+                    for way, values in ways.items():
+                        best = rest[np.argsort(-values[rest], kind="stable")]
+                        hits = np.flatnonzero(right[best])
+                        precision = float(((np.arange(len(hits)) + 1) / (hits + 1)).mean())
+                        found.setdefault(f"{modality} {n} {way}", []).append(precision)
+    return {key: float(np.mean(values)) for key, values in found.items()}
+
+
+def _unit(matrix: Any) -> Any:
+    values = matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix, np.float64)
+    return values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12)
+
+
+def _rocchio(items: Any, query: Any, marked: Any, right: Any, log_odds: Any) -> dict[str, Any]:
+    """Return scores by Rocchio's query (weights 1, 0.75 and 0.15), alone and added to the ranking's standard scores."""
+    moved = query[0].copy()
+    for chosen, weight in ((marked[right], 0.75), (marked[~right], -0.15)):
+        if len(chosen):
+            moved += weight * items[chosen].mean(axis=0)
+    cosine = items @ moved
+    standard = (log_odds - log_odds.mean()) / log_odds.std() + (cosine - cosine.mean()) / (cosine.std() + 1e-12)
+    return {"Rocchio": cosine, "ranking + Rocchio": standard}
+
+
+PARTS: dict[str, tuple[Callable[..., dict[str, Any]], tuple[str, ...], int]] = {
+    "label-free": (label_free, SETS, 3),
+    "teaching": (teaching, ("photographs",), 1),
+    "feedback": (feedback, SETS, 3),
+    "curves": (curves, SETS, 5),
+    "relearning": (relearning, ("generated",), 1),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cache", type=Path, required=True)
+    parser.add_argument("--write", type=Path)
+    parser.add_argument("--part", choices=[*PARTS], action="append")
+    parser.add_argument(
+        "--minutes", type=float, default=1e9, help="stop after the first unit that ends later than this"
+    )
+    given = parser.parse_args()
+    given.cache.mkdir(parents=True, exist_ok=True)
+    data, began = Path(os.environ["DLFH_DATA"]), time.time()
+    loaded: dict[str, Items] = {}
+    units = [
+        (seed, part, name)
+        for seed, part in itertools.product(range(5), given.part or PARTS)
+        for name in PARTS[part][1]
+        if seed < PARTS[part][2]
+    ]
+    for seed, part, name in units:
+        file = given.cache / f"{part}-{name}-{seed}.json"
+        claim = file.with_suffix(".claim")  # several processes may run the study together
+        if file.exists() or claim.exists() or time.time() - began > 60 * given.minutes:
+            continue
+        claim.touch()
+        try:
+            if name not in loaded and name in SETS:
+                loaded[name] = load(name, data, given.cache)
+            started = time.process_time()
+            result = PARTS[part][0](name, loaded.get(name), seed)
+            file.write_text(json.dumps(result | {"processor seconds": time.process_time() - started}))
+            print(f"{file.name}: {time.process_time() - started:.0f} s", flush=True)
+        finally:
+            claim.unlink()
+    if given.write:
+        fill(given.write, tables(given.cache))
+
+
+def tables(cache: Path) -> dict[str, str]:
+    """Return the tables of the docs, from what is cached; a value is a mean over seeds."""
+    free = [
+        "| data, seeds | row | across, image / text asks | MAP of texts | known item | questions |",
+        "|---|---|---|---|---|---|",
+    ]
+    curve = ["| data, seeds | labels | labelled alone | all items | chosen by `label_next` |", "|---|---|---|---|---|"]
+    marks = [
+        "| data, seeds | query | marks | before | re-ranked | ranking + Rocchio | Rocchio |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name in SETS:
+        parts = {
+            part: [json.loads(f.read_text()) for f in sorted(cache.glob(f"{part}-{name}-*.json"))] for part in PARTS
+        }
+        if found := parts["label-free"]:
+            for row in ("without labels", "CCA-ITQ", "CMFH", "words alone", "with labels"):
+                across = " / ".join(_mean(found, row, "across", one) for one in MODALITIES)
+                rest = " | ".join(_mean(found, row, key) for key in ("MAP", "known item", "questions"))
+                free.append(f"| {name}, {len(found)} | {row} | {across} | {rest} |")
+        if found := parts["curves"]:
+            for share in (0, *SHARES):
+                cells = []
+                for way in ("labelled alone", "all items", "next"):
+                    keys = [f"labels {one}" for one in MODALITIES]
+                    values = [_mean(found, f"{way} {share:g}", key) for key in (*keys, "suggested")]
+                    cells.append(f"{values[0]} / {values[1]}; {values[2]}" if values[0] else "")
+                curve.append(f"| {name}, {len(found)} | {share:.0%} | {' | '.join(cells)} |")
+        if found := parts["feedback"]:
+            for modality, n in itertools.product(MODALITIES, (1, 3, 5)):
+                ways = ("before", "marks", "ranking + Rocchio", "Rocchio")
+                shown = " | ".join(_mean(found, f"{modality} {n} {way}") for way in ways)
+                marks.append(f"| {name}, {len(found)} | {modality} | {n} | {shown} |")
+    rounds = [
+        "| round | labelled | MAP, image / text asks | accepted | wrong | typed | seconds |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for file in cache.glob("teaching-*.json"):
+        for number, each in enumerate(json.loads(file.read_text())["rounds"]):
+            best = " / ".join(f"{each[f'labels {one}']:.3f}" for one in MODALITIES)
+            counts = " | ".join(str(each.get(key, "")) for key in ("accepted", "wrong", "typed"))
+            rounds.append(f"| {number} | {20 * number} | {best} | {counts} | {each.get('seconds', 0):.1f} |")
+    return {
+        name: "\n".join(rows)
+        for name, rows in zip(("free", "curve", "rounds", "marks"), (free, curve, rounds, marks), strict=True)
+    }
+
+
+def _mean(results: list[dict[str, Any]], *keys: str) -> str:
+    """Return the mean of a value over seeds; empty if it was not measured."""
+    values = []
+    for result in results:
+        value: Any = result
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        values += [] if value is None else [value]
+    return f"{np.mean(values):.3f}" if values else ""
+
+
+if __name__ == "__main__":
+    main()
