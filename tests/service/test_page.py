@@ -62,7 +62,7 @@ def test_a_late_response_to_an_earlier_query_is_ignored(page: Tab, service_of_ic
             route.continue_()
 
     page.go("?q=tree").page.route("**/v1/search", hold_back)
-    with page.page.expect_request("**/v1/search"):
+    with page.page.expect_request(lambda request: '"text":"a"' in (request.post_data or "")):
         page.page.fill("#text", "a")
     page.page.fill("#text", "arrow")
     expect(page.page.locator("#heading")).to_have_text("Results for arrow")
@@ -357,8 +357,8 @@ def test_an_empty_result_offers_the_next_step(page: Tab, service_of_icons: Runni
 )
 def test_an_address_can_be_shared(page: Tab, search: str) -> None:
     page.go(search)
-    ids, address = page.ids, page.search
-    assert page.go(address).ids == ids
+    ids, address = page.ids[:PAGE], page.search
+    assert page.go(address).ids[:PAGE] == ids
     assert page.search == address
     assert page.texts(".notice") == []
 
@@ -613,24 +613,25 @@ def test_the_keyboard_is_enough(page: Tab) -> None:
     keyboard.press("Escape")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_width_and_colour_scheme_is_readable(browser: Browser, service_of_icons: Running, scheme: str) -> None:
-    with tab(browser, service_of_icons.address, color_scheme=scheme, has_touch=True) as page:
-        for width in WIDTHS:
+def test_every_width_and_colour_scheme_is_readable(browser: Browser, service_of_icons: Running) -> None:
+    searches = ("", "?q=tree&where.row=1&where.row=2", f"?item={quote(WICKED, safe='')}", "?q=qqqq")
+    with tab(browser, service_of_icons.address, has_touch=True) as page:
+        for number, width in enumerate(WIDTHS):
             page.page.set_viewport_size({"width": width, "height": 844})
-            searches = ("", "?q=tree&where.row=1&where.row=2", f"?item={quote(WICKED, safe='')}", "?q=qqqq")
             for place, search in enumerate(searches):
+                scheme = ("light", "dark", None)[(place + number) % 3]  # every page once in each scheme
+                page.page.emulate_media(color_scheme=scheme or "light")  # type: ignore[arg-type]
                 page.go(search)
                 if "where" in search:
                     first = page.page.locator("#answers a.card").first.bounding_box()
                     assert first
                     assert first["y"] + 120 < 844  # the first result is on the first screen
                     page.page.click("#filters-toggle")
-                if WIDTHS[(place + (scheme == "dark")) % 3] == width:  # every page once in each scheme
-                    assert page.faults() == [], (width, search)
                 assert not page.is_wider_than_the_screen(), (width, search)
-        shade = page.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-        assert (max(map(int, shade[4:-1].split(","))) < 60) == (scheme == "dark")
+                if scheme is not None:
+                    assert page.faults() == [], (width, search, scheme)
+                    shade = page.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+                    assert (max(map(int, shade[4:-1].split(","))) < 60) == (scheme == "dark")
 
 
 def test_twice_the_zoom_and_a_small_phone_show_everything(browser: Browser, service_of_icons: Running) -> None:
@@ -638,10 +639,15 @@ def test_twice_the_zoom_and_a_small_phone_show_everything(browser: Browser, serv
     with tab(browser, service_of_icons.address, viewport={"width": 640, "height": 430}) as page:
         for width in (640, 320):
             page.page.set_viewport_size({"width": width, "height": 430})
-            for search in ("", "?q=tree&where.labels=Arrows&where.labels=Animals", f"?id={quote(WICKED)}", "?view=map"):
+            for search in (
+                "",
+                f"?item={quote(WICKED)}",
+                "?view=map",
+                "?q=tree&where.labels=Arrows&where.labels=Animals",
+            ):
                 page.go(search)
                 assert not page.is_wider_than_the_screen(), search
-            page.go("?q=tree").page.click("#filters-toggle")
+            page.page.click("#filters-toggle")
             assert not page.is_wider_than_the_screen()
             page.page.click("#to-menu")
             page.page.click("#to-about")
