@@ -90,7 +90,7 @@ def test_files_are_overwritten_only_on_request(data: Icons, tmp_path: Path) -> N
             few.write(folder)
         assert [path.read_text() for path in folder.iterdir()] == ["mine"]
         table = few.write(folder, overwrite=True).read_text(encoding="utf-8")
-        assert table.splitlines()[0] == "name,file,words,categories"
+        assert table.splitlines()[0] == "name,file,title,words,categories"
         assert (folder / f"{few.ids[2]}.png").read_bytes().startswith(b"\x89PNG")
 
 

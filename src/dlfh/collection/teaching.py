@@ -120,7 +120,7 @@ def label_next(collection: Collection, n: int) -> list[str]:
     items = [item for _, item in index.existing_items(pool.tolist())]
     if len(items) <= n:
         return [item.id for item in items]
-    from sklearn.cluster import KMeans  # slow to import
+    import faiss  # slow to import
 
     names = encoder.searchable_modalities()
     features = np.zeros((len(items), len(names) * encoder.n_bits), np.float32)
@@ -129,9 +129,11 @@ def label_next(collection: Collection, n: int) -> list[str]:
             start = names.index(name) * encoder.n_bits
             features[row, start : start + encoder.n_bits] = unpack(code[None], encoder.n_bits)[0]
     weights = _uncertainty(collection, items)
-    clusters = KMeans(n, n_init=1, max_iter=20, random_state=0).fit(features, sample_weight=weights)
-    distances = clusters.transform(features)
-    chosen = dict.fromkeys(int(row) for row in np.argmin(distances / np.sqrt(weights)[:, None], axis=0))
+    limits = {"min_points_per_centroid": 1, "max_points_per_centroid": len(items)}
+    clusters = faiss.Kmeans(features.shape[1], n, niter=20, seed=0, **limits)
+    clusters.train(features, weights=weights.astype(np.float32))
+    distances = faiss.pairwise_distances(features, clusters.centroids)  # squared
+    chosen = dict.fromkeys(int(row) for row in np.argmin(distances / weights[:, None], axis=0))
     more = (row for row in np.argsort(-weights, kind="stable").tolist() if row not in chosen)
     return [items[row].id for row in [*chosen, *more][:n]]
 

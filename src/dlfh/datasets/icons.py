@@ -57,7 +57,7 @@ class Icons:
         return self.take([row for row, labels in enumerate(self.labels) if not labels])
 
     def write(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write image files and a table, ``items.csv``, with the columns name, file, words and categories.
+        """Write image files and a table, ``items.csv``, with the columns name, file, title, words and categories.
 
         Return the path of the table. Unless ``overwrite`` is set, existing files raise InputError.
         """
@@ -73,9 +73,10 @@ class Icons:
         for name, image in zip(files, self.images, strict=True):
             with open(path / name, f"{mode}b") as file:
                 Image.fromarray(image).save(file, "PNG")
-        rows = zip(self.ids, files, self.texts, map(";".join, self.labels), strict=True)
+        titles = (text.partition(",")[0] for text in self.texts)
+        rows = zip(self.ids, files, titles, self.texts, map(";".join, self.labels), strict=True)
         with open(path / "items.csv", mode, encoding="utf-8", newline="") as table:
-            csv.writer(table).writerows([("name", "file", "words", "categories"), *rows])
+            csv.writer(table).writerows([("name", "file", "title", "words", "categories"), *rows])
         return path / "items.csv"
 
     def split(self, test_size: int, random_state: int | None = 0) -> tuple[Icons, Icons]:
