@@ -458,8 +458,8 @@ class Collection:
         >>> from dlfh import DLFH, Collection, Encoder
         >>> from dlfh.datasets import Items
         >>> from dlfh.features import BagOfWords
-        >>> texts = {"english": ["a car", "a dog", "a cat"], "german": ["Auto", "Hund", "Katze"]}
-        >>> items = Items.of(texts, labels=[["car"], ["pet"], []], ids=["car", "dog", "cat"])
+        >>> texts = {"english": ["a car", "a dog", "a cat", "a bus"], "german": ["Auto", "Hund", "Katze", "Bus"]}
+        >>> items = Items.of(texts, labels=[["car"], ["pet"], [], ["car"]], ids=["car", "dog", "cat", "bus"])
         >>> encoder = Encoder({"english": BagOfWords(), "german": BagOfWords()}, DLFH(n_bits=16, random_state=0))
         >>> folder = tempfile.mkdtemp()
         >>> Collection.build(folder, items, encoder).collection.close()
@@ -468,7 +468,7 @@ class Collection:
         ...     print(collection.relearn())
         ...     collection.search("german", "Katze", k=2).ids
         2
-        learned 2 labels from 3 of 3 items
+        learned 2 labels from 4 of 4 items
         ['cat', 'dog']
         """
         from dlfh.collection.teaching import relearn
