@@ -109,3 +109,14 @@ def test_a_missing_file_is_reported(tmp_path: Path) -> None:
         BuildSettings.read(tmp_path / "best.toml")
     with pytest.raises(InputError, match=r"cannot read .* as TOML settings"):
         BuildSettings.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "columns", [["--image", "file"], ["--text", "caption"], ["--image", "file", "--text", "caption"]]
+)
+def test_a_collection_needs_no_labels(
+    columns: list[str], photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = [str(photos / "items.csv"), *columns, "-b", "16", "--fast", "-q", "--labels", "words"]
+    assert main(["build", *table, "-o", str(tmp_path / "shop")]) == 0
+    assert "Learned from" in capsys.readouterr().out
