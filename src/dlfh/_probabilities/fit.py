@@ -191,8 +191,13 @@ class FittedLabels:
             probabilities = [part.probabilities for part in parts]
             fusions[names] = fit_fusion(probabilities, parts[0].labels, prior)
             left_out[names] = LeftOut(common, fusions[names](probabilities, prior), parts[0].labels)
-        first = left_out[modalities[0],]
-        left_out[()] = first._replace(probabilities=first.labels.astype(np.float32))
+        known = left_out[modalities[0],]
+        for name in modalities[1:]:  # points may lack a modality
+            other = left_out[name,]
+            other = other.take(np.flatnonzero(~np.isin(other.points, known.points)))
+            known = LeftOut(*(np.concatenate(pair) for pair in zip(known, other, strict=True)))
+            known = known.take(np.argsort(known.points))
+        left_out[()] = known._replace(probabilities=known.labels.astype(np.float32))
         rng = np.random.default_rng(self.seed)
         step = max(1, sum(len(each.probabilities) for each in left_out.values()) // MAX_POINTS)
         sample = rng.permutation(np.concatenate([each.probabilities[::step] for each in left_out.values()]))

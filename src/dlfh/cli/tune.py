@@ -112,9 +112,10 @@ def _tune_items(method: str, data: TuneItems, options: TuneOptions) -> None:
     check_outputs([options.output], data.inputs(), overwrite=options.overwrite)
     candidates = _candidates(method, options.grid or [])
     n_bits = N_BITS if options.bits is None else options.bits
-    models = [candidate.model(n_bits, 0) for candidate in candidates]  # before reading: reject invalid parameters early
+    for candidate in candidates:  # before reading: reject invalid parameters early
+        candidate.model(n_bits, 0)
     items = data.read(outputs=[options.output], part="train")
-    if len(items.modalities) == 1 < min(model.info.n_modalities[0] for model in models):
+    if len(items.modalities) == 1:  # a direction needs two
         items = items.with_label_words()
 
     n_draws, show = options.seeds or 3, not options.quiet

@@ -95,10 +95,10 @@ class FirstResults:
     def with_labels(self, labels: Sequence[Sequence[int]], positions: Integers, space: SearchSpace) -> Mask:
         """Return which items at ascending positions probably have a label of each group."""
         model, found = self._encoder.label_model, np.ones(len(positions), bool)
-        for numbers in labels:
+        for numbers in dict.fromkeys(map(tuple, labels)):
             assert model is not None
             asked = np.zeros((1, model.n_labels), np.float32)
-            asked[0, numbers] = 1
+            asked[0, list(numbers)] = 1
             tables, column = Tables.of(model.tables(asked, "any")), space.items.modalities.index(LABELS)
             (distances,) = space.items.snapshot.distances_at((column,), tables, positions)
             probabilities = probability_of(-distances, "any", exclusive=model.exclusive)

@@ -38,6 +38,9 @@ from dlfh.features.text import BagOfWords
 from dlfh.index import Index
 from dlfh.index.where import names_of, parse_where
 
+#: Maximum number of labels in a text to note that no item has all of them: longer texts are not lists of labels.
+_MAX_TOGETHER = 8
+
 
 class Searcher:
     """Answers queries with the items of a collection, whose index has the columns of `dlfh.collection.item_codes`."""
@@ -439,10 +442,12 @@ class Searcher:
         """Yield notes on how a text was understood, and a note if no item has all of its labels."""
         if query.understanding is not None:
             yield from query.understanding.sentences()
-        model, asked = self.encoder.label_model, query.named.labels
-        if model is None or len(asked) < 2 or not found:
+        model = self.encoder.label_model
+        if model is None or not found:
             return
-        names = [str((model.names or ())[labels[0]]) for labels in asked]
+        names = [*dict.fromkeys(str((model.names or ())[labels[0]]) for labels in query.named.labels)]
+        if not 2 <= len(names) <= _MAX_TOGETHER:
+            return
         of_words = {*self.encoder.word_labels_.values()}  # filters know labels only
         if {*names} <= {*found[0].labels} or {*names} & of_words:
             return
