@@ -74,9 +74,11 @@ screenshots: $(READY)  ## Take screenshots of the page for the docs (needs Chrom
 	test -d demo-output/collection || $(RUN) examples/demo.py
 	$(RUN) -m tests.service.screenshots
 
-# One BLAS thread per process: two processes of two threads each would wait for each other.
+# One BLAS thread per process: two processes of two threads each would wait for each other. One process more than cores,
+# because many tests wait for servers and browsers.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 test: $(READY)  ## Run the tests
-	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: test-docs
 test-docs: $(READY)  ## Run the snippets of README and docs, and the demo

@@ -106,7 +106,7 @@ def test_waiting_requests_take_little_memory(stripes_folder: Path, photos: Path,
         before, slowest = memory_of(running.process.pid), 0.0
         opened = [connections.enter_context(socket.create_connection(address(running))) for _ in range(28)]
         for number, connection in enumerate(opened):  # the first ones keep the workers busy, and the others waiting
-            connection.sendall(search_request(slow_search() if number < 4 else body))
+            connection.sendall(search_request(slow_search(30) if number < 4 else body))
         for _ in range(3):
             began = time.monotonic()
             assert running.client.get("/healthz").status_code == 200
