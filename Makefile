@@ -84,9 +84,9 @@ test: $(READY)  ## Run the tests
 test-docs: $(READY)  ## Run the snippets of README and docs, and the demo
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal -m docs tests/test_docs.py
 
-.PHONY: test-experiments
-test-experiments: $(READY)  ## Run, kill and tune whole experiments
-	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal -m experiments tests/bench tests/cli
+.PHONY: test-slow
+test-slow: $(READY)  ## Run the tests that take long: whole experiments, killed writers, other processors
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal -m slow tests
 
 # Old packages run with newer versions of their dependencies, which may warn that they use deprecated functions.
 LOWEST_TESTS ?= tests/features/test_images.py tests/datasets tests/persistence tests/kernels tests/index/test_index.py \
@@ -175,7 +175,7 @@ lock: $(AUDIT_READY)  ## Update the locked versions that CI uses
 	$(AUDIT_VENV)/bin/uv pip compile --quiet --universal --upgrade --python-version 3.11 --extra dev --no-emit-index-url --no-annotate --no-header --output-file $(LOCK) pyproject.toml
 
 coverage: $(READY)  ## Run the tests and write a coverage report to coverage/; fails below the minimum
-	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal -m "experiments or not experiments" --cov --cov-report=term:skip-covered --cov-report=html
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal -m "slow or not slow" --cov --cov-report=term:skip-covered --cov-report=html
 
 lint: $(READY)  ## Check style and types
 	$(VENV)/bin/ruff check .

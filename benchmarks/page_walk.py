@@ -206,7 +206,7 @@ TASKS: dict[str, Callable[[Walk], None]] = {
     "delete and undo": delete_and_undo,
     "mark wrong and see it go": mark_wrong,
     "add three pictures": add_three,
-    "label what teaches most": label_next,
+    "label what comes next": label_next,
     "read the details of a code": read_details,
 }
 

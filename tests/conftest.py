@@ -30,13 +30,13 @@ SKIPPED_BY_DEFAULT = {
     "cluster": "starts a Dask cluster of processes: make test-cluster",
     "docs": "runs the snippets of the docs: make test-docs",
     "data": "needs data that is not part of the project: make test-data DLFH_DATA=...",
-    "experiments": "runs whole experiments: make test-experiments",
     "faults": "kills database servers: make test-engines",
     "fuzz": "takes minutes: make fuzz N=2000",
     "site": "builds the documentation site: make test-site",
     "notebooks": "takes minutes: make test-notebooks",
     "package": "builds and installs the package: make test-package",
     "milvus": "tests the embedded Milvus: make test-engines",
+    "slow": "takes long: make test-slow",
     "kill": "takes minutes: pytest -m kill (DLFH_KILLS=1000)",
 }
 

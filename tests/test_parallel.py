@@ -38,6 +38,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_parallel, "_MIN_BLOCK_COST", 1.0)
 
 
+@pytest.mark.slow
 def test_concurrent_threads_get_the_results_of_sequential_calls() -> None:
     alone = [whole_job(seed) for seed in range(4)]
     with ThreadPoolExecutor(8) as pool:
@@ -57,6 +58,7 @@ def test_one_model_can_be_used_by_many_threads() -> None:
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.slow
 def test_child_processes_get_the_results_of_their_parent(method: str) -> None:
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"this system does not support {method}")

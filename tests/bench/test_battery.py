@@ -42,7 +42,7 @@ class LabelSigns(CrossModalHasher):
         return values
 
 
-@pytest.mark.experiments
+@pytest.mark.slow
 def test_a_method_by_the_documented_base_class_obeys_all_laws() -> None:
     check_method(LabelSigns)
 

@@ -86,7 +86,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills process groups")
-@pytest.mark.experiments
+@pytest.mark.slow
 def test_a_run_that_is_killed_at_random_continues_to_the_same_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -200,7 +200,7 @@ class Killed(Worker):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills processes")
-@pytest.mark.experiments
+@pytest.mark.slow
 def test_a_cell_whose_worker_is_killed_is_retried_once(
     source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,7 +260,7 @@ def test_processes_times_threads_never_exceed_the_cores(source: Source, tmp_path
         Runner(Cache(tmp_path), Settings(threads=9999)).run(source, [])
 
 
-@pytest.mark.experiments
+@pytest.mark.slow
 def test_all_experiments_share_one_report_and_their_cells(source: Source, tmp_path: Path) -> None:
     settings = Settings.from_plain(
         {

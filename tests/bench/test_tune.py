@@ -49,7 +49,7 @@ def test_grids_are_parsed_as_toml() -> None:
         parse_grid(["a=1", "a=2"])
 
 
-@pytest.mark.experiments
+@pytest.mark.slow
 def test_halving_finds_the_best_of_the_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_paired(120, n_labels=4, random_state=0).write(tmp_path / "own.npz")
     # Without iterations, codes are random.
@@ -85,7 +85,7 @@ def test_every_method_has_eight_candidates_including_its_default(name: str, sour
     assert {parameter: known[parameter] for parameter in candidates[0]} in candidates
 
 
-@pytest.mark.experiments
+@pytest.mark.slow
 def test_several_methods_are_tuned_with_one_budget_and_the_settings_run_in_a_bench(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -205,7 +205,7 @@ def test_the_command_imports_nothing_heavy() -> None:
     assert set(outside) == light
 
 
-@pytest.mark.experiments
+@pytest.mark.slow
 def test_codes_computed_elsewhere_are_a_row_of_the_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -117,7 +117,7 @@ def test_evaluate_takes_labels_and_codes_by_name(
     assert json.loads(capsys.readouterr().out)["items"] == (60 if is_split else 300)
 
 
-@pytest.mark.experiments
+@pytest.mark.slow
 def test_bench_and_tune_load_the_same_points(layout: tuple[Any, ...], capsys: pytest.CaptureFixture[str]) -> None:
     file, is_split, _ = layout
     succeed("bench", "splits", file, "--seeds", "1")

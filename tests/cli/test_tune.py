@@ -36,7 +36,7 @@ GRID = ["--grid", "hash_function=linear", "--grid", "max_iter=0,20", "--bits", "
 COLUMNS = ["--image", "file", "--text", "caption", "--labels", "colour"]
 
 
-@pytest.mark.experiments
+@pytest.mark.slow
 def test_a_table_is_tuned_and_build_uses_the_settings(
     coloured: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -288,6 +288,7 @@ def kill_syncs(folder: Path, kills: int, seed: int) -> dict[str, int]:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.slow
 def test_killed_syncs_resume_until_the_collection_equals_the_folder(tmp_path: Path) -> None:
     counts = kill_syncs(tmp_path, kills=12, seed=0)
     assert counts["kills"] == 12

@@ -28,6 +28,7 @@ def fuzz(cases: int, first: int, findings: Path) -> subprocess.CompletedProcess[
     return subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_damaged_files_of_every_format_are_refused_or_read(tmp_path: Path) -> None:
     result = fuzz(3, 0, tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -22,6 +22,7 @@ def kill_writers(folder: Path, kills: int, seed: int) -> dict[str, int]:
     return json.loads(result.stdout)
 
 
+@pytest.mark.slow
 def test_killed_writers_leave_the_old_state_or_the_new_one(tmp_path: Path) -> None:
     counts = kill_writers(tmp_path / "index", kills=25, seed=0)
     assert counts["kills"] == 25

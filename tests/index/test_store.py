@@ -171,6 +171,7 @@ with Index.open(sys.argv[1], writable=True) as index:
 """
 
 
+@pytest.mark.slow
 def test_readers_see_consistent_states_while_another_process_writes(folder: Path, model: PlainIndex) -> None:
     with Index.open(folder, writable=True) as index:
         index.add(["a", "b"], {"image": np.zeros((2, 3), np.uint8)})

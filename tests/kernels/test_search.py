@@ -121,6 +121,7 @@ def test_nearest_by_table_over_several_tiles(few_values: bool) -> None:
 
 
 @pytest.mark.parametrize("features", ["", "+ssse3"])  # no vector look-up, and one of 16 bytes
+@pytest.mark.slow
 def test_nearest_by_table_on_other_processors(features: str) -> None:
     test = "from tests.kernels.test_search import test_nearest_by_table_over_several_tiles as test; test(False)"
     environment = {**os.environ, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features}

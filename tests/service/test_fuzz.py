@@ -36,6 +36,7 @@ def test_damaged_requests_cause_no_failure(writable: Running) -> None:
     assert report.statuses["422"] > 0.1 * N_DAMAGED
 
 
+@pytest.mark.slow
 def test_generated_requests_cause_no_failure(writable: Running) -> None:
     headers = {"authorization": f"Bearer {TOKEN}"}
     schema = schemathesis.openapi.from_dict(writable.client.get("/openapi.json").json())

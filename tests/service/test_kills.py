@@ -25,6 +25,7 @@ def kill_services(folder: Path, kills: int, seed: int) -> dict[str, int]:
     return counts
 
 
+@pytest.mark.slow
 def test_killed_services_keep_acknowledged_changes(stripes_folder: Path, tmp_path: Path) -> None:
     counts = kill_services(Path(shutil.copytree(stripes_folder, tmp_path / "stripes")), kills=6, seed=0)
     assert counts["kills"] == 6

@@ -242,7 +242,7 @@ class Client:
         return sum(self._transport.json("POST", "/v1/label", json=body)["replaced"] for body in bodies)
 
     def label_next(self, n: int = 20) -> list[str]:
-        """Return the ids of the items whose labels would teach most, like `Collection.label_next`."""
+        """Return the ids of items to label next, like `Collection.label_next`."""
         return [item["id"] for item in self._transport.json("GET", "/v1/label/next", params={"n": n})["items"]]
 
     def relearn(self) -> dict[str, Any]:

@@ -445,7 +445,7 @@ class Collection:
         return label_items(self, ids, add, remove)
 
     def label_next(self, n: int = 20) -> list[str]:
-        """Return the ids of the items without labels whose labels would teach most.
+        """Return the ids of items without labels to label next.
 
         They are uncertain and differ from each other: the items are clustered by their codes, weighted by the
         uncertainty of their labels, and one item is taken from each cluster.

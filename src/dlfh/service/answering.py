@@ -311,7 +311,7 @@ def suggest_labels(state: State, asked: Suggest, limits: Limits) -> dict[str, An
 
 
 def items_to_label(state: State, n: int) -> dict[str, Any]:
-    """Return the items whose labels would teach most, and labels that they may have."""
+    """Return the items to label next, and labels that they may have."""
     collection = state.collection
     ids = collection.label_next(n)
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in ids}

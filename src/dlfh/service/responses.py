@@ -141,7 +141,7 @@ class NextItem(_Item):
 
 
 class NextItems(BaseModel):
-    """Items whose labels would teach most."""
+    """Items to label next."""
 
     state: str
     items: list[NextItem]

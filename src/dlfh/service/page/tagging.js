@@ -15,7 +15,7 @@ export class Tagging {
     document.addEventListener("keydown", (event) => this.key(event));
   }
 
-  /** Load the items whose labels would teach most, and show the first. */
+  /** Load the items to label next, and show the first. */
   async show(about, signal) {
     this.about = about;
     fill(this.place, element("p", { class: "faint tagging-wait" }, "Looking for items to label…"));

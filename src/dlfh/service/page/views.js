@@ -37,7 +37,7 @@ export async function showItem(signal, { leave, mark, entitle }) {
   await drawSimilar(similar, item, about, signal);
 }
 
-/** Show the items whose labels would teach most. */
+/** Show the items to label next. */
 export async function showTagging(signal, leave) {
   const { Tagging } = await import("./tagging.js");
   tagging ??= new Tagging(parts.tagging, { editor: page.editor, onClose: leave, announce });
