@@ -99,3 +99,9 @@ def test_a_point_that_determines_its_prediction_has_finite_values() -> None:
     solution = RidgeSolution.of_rows(features.__getitem__, targets, lambda _: 1e-300)
     values = solution.leave_one_out(features.__getitem__, targets)
     assert np.isfinite(values).all()
+
+
+def test_constant_features_predict_the_mean_of_the_other_points() -> None:
+    codes = np.array([[1.0], [1.0], [-1.0], [1.0]])
+    found = leave_one_out_by_points(np.ones((4, 6)), Targets(pack(codes), np.arange(4), 1), 0.0)
+    np.testing.assert_allclose(found[:, 0], [1 / 3, 1 / 3, 1, 1 / 3], rtol=1e-6)

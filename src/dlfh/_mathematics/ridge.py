@@ -274,6 +274,7 @@ def leave_one_out_by_points(features: Features, targets: Targets, ridge: float, 
     else:
         centred = features - features.mean(axis=0, dtype=np.float64)
         products = centred @ centred.T
+    ridge = max(ridge, np.finfo(np.float64).tiny)  # 0 if all features are constant
     hat = np.linalg.solve(products + ridge * np.eye(n), products)  # the two matrices commute
     freedom = np.maximum(1 - np.diag(hat) - intercept / n, _MIN_FREEDOM)
     values: Singles = (codes - (codes - hat @ (codes - offset) - offset) / freedom[:, None]).astype(np.float32)

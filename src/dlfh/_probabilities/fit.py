@@ -145,6 +145,11 @@ class LeftOut(NamedTuple):
     def take(self, rows: Any) -> LeftOut:
         return LeftOut(*(part[rows] for part in self))
 
+    def joined(self, other: LeftOut) -> LeftOut:
+        points = np.concatenate([self.points, other.points])
+        probabilities = np.concatenate([self.probabilities, other.probabilities])
+        return LeftOut(points, probabilities, np.concatenate([self.labels, other.labels])).take(np.argsort(points))
+
 
 BySource = dict[Source, LeftOut]
 
@@ -195,8 +200,7 @@ class FittedLabels:
         for name in modalities[1:]:  # points may lack a modality
             other = left_out[name,]
             other = other.take(np.flatnonzero(~np.isin(other.points, known.points)))
-            known = LeftOut(*(np.concatenate(pair) for pair in zip(known, other, strict=True)))
-            known = known.take(np.argsort(known.points))
+            known = known.joined(other)
         left_out[()] = known._replace(probabilities=known.labels.astype(np.float32))
         rng = np.random.default_rng(self.seed)
         step = max(1, sum(len(each.probabilities) for each in left_out.values()) // MAX_POINTS)
