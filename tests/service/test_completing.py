@@ -38,3 +38,10 @@ def test_case_and_accents_do_not_matter() -> None:
     assert has_prefix("dark Red", "RE")
     assert has_prefix("Été", "ete")
     assert not has_prefix("blurred", "red")
+
+
+@pytest.mark.parametrize("typed", ["", "?", " - "])
+def test_punctuation_alone_finds_nothing(typed: str) -> None:
+    block = TitleBlock(["red car", "blue car"])
+    assert not [*block.find(typed, starts_line=True), *block.find(typed, starts_line=False)]
+    assert not has_prefix("red car", typed)

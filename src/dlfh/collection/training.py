@@ -21,8 +21,9 @@ from dlfh.features import BagOfWords
 from dlfh.features.base import Featurizer
 from dlfh.methods import DLFH, CrossModalHasher
 
-#: Minimum number of labelled items to guess the labels of others, and maximum number of others, drawn at random.
-_MIN_LABELLED, _MAX_GUESSED = 50, 10_000
+#: Minimum number and maximum share of labelled items to guess the labels of others (a few others add little, and may be
+#: of another kind), and maximum number of others, drawn at random.
+_MIN_LABELLED, _MAX_SHARE, _MAX_GUESSED = 50, 0.5, 10_000
 #: Minimum probability of a guessed label; the most probable label always counts.
 _GUESSED = 0.5
 #: Maximum number of training items per modality whose leave-one-out label probabilities calibration uses.
@@ -106,7 +107,7 @@ def _guess(encoder: Encoder, vectors: ItemVectors, labelled: Mask) -> dict[int, 
     """Return guessed labels of the items that have none, but two or more modalities to guess from."""
     model, names = encoder.label_model, encoder.searchable_modalities()
     trains_itself = int(getattr(encoder.model_, "self_training", 0)) > 0
-    if model is None or trains_itself or labelled.sum() < _MIN_LABELLED:
+    if model is None or trains_itself or labelled.sum() < _MIN_LABELLED or labelled.mean() > _MAX_SHARE:
         return {}
     present = np.stack([vectors.present(name) for name in names])
     rows = np.flatnonzero(~labelled & (present.sum(axis=0) == len(names)) & (len(names) > 1))

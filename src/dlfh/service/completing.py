@@ -25,7 +25,8 @@ def fold(text: str) -> str:
 
 def has_prefix(text: str, prefix: str) -> bool:
     """Return whether a word of a text starts with a prefix, which may have several words."""
-    return b" " + _words(prefix) in b" " + _words(text)
+    words = _words(prefix)
+    return bool(words) and b" " + words in b" " + _words(text)
 
 
 class TitleBlock:
@@ -40,8 +41,9 @@ class TitleBlock:
 
     def find(self, prefix: str, *, starts_line: bool) -> Iterator[int]:
         """Yield the rows of titles that start with a prefix, or in which another word starts with it."""
-        pattern = (b"\n" if starts_line else b" ") + _words(prefix)
-        for start in range(0, len(self._block), _BLOCK):
+        words = _words(prefix)
+        pattern = (b"\n" if starts_line else b" ") + words
+        for start in range(0, len(self._block) if words else 0, _BLOCK):
             checkpoint()
             stop = start + _BLOCK + len(pattern) - 1
             at = self._block.find(pattern, start, stop)
