@@ -154,7 +154,7 @@ REQUESTS ?= 10000
 .PHONY: fuzz-service
 fuzz-service: $(READY)  ## Send damaged and random valid requests to a service: make fuzz-service REQUESTS=100000
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m tests.service.fuzzing --cases $(REQUESTS) --first $(FIRST)
-	OPENBLAS_NUM_THREADS=1 DLFH_EXAMPLES=100 $(RUN) -m pytest tests/service/test_fuzz.py
+	OPENBLAS_NUM_THREADS=1 DLFH_EXAMPLES=100 $(RUN) -m pytest -m "slow or not slow" tests/service/test_fuzz.py
 
 SECONDS ?= 600
 .PHONY: soak
