@@ -138,6 +138,8 @@ class Tab:
         """Return the serious and critical accessibility violations that axe reports."""
         if not self.page.evaluate("typeof axe === 'object'"):
             self.page.evaluate(Path(AXE_FILE_PATH).read_text(encoding="utf-8"))
+        # Results are pale while a search replaces them.
+        self.page.wait_for_function("!document.querySelector('.answers[aria-busy=\"true\"]')")
         report: dict[str, Any] = self.page.evaluate("axe.run({ resultTypes: ['violations'] })")
         return [
             f"{rule['impact']}: {rule['help']}: {[node['html'][:200] for node in rule['nodes'][:3]]}"
