@@ -1,6 +1,6 @@
 """The first results of a text query: items with all labels and words that it asks for, then all others.
 
-Both have calibrated probabilities of their own, by kind of query (`Calibration.shown`).
+Each group is calibrated separately, by kind of query (`Calibration.shown`).
 """
 
 from __future__ import annotations

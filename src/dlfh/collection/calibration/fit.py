@@ -118,7 +118,7 @@ def _calibrate_queries(
     rng: Generator,
     more: tuple[Queries, Mask] | None,
 ) -> list[CalibrationReport]:
-    """Calibrate queries of one modality; ``more``: training items as queries, and a mask of their own items."""
+    """Calibrate queries of one modality; ``more``: training items as queries, and a mask of each among the items."""
     name, searchable = asked.modality, encoder.searchable_modalities()
     texts = tuple(samples["hashed"].texts) if asked.texts else ()
     every = [*patterns(searchable, texts)]

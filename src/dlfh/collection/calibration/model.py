@@ -38,7 +38,7 @@ _SMALLEST = 0.01
 N_READ = 10
 #: Kinds of text queries: only names of labels, one other word, part of a text, a whole text.
 QUESTIONS = ("names of labels", "one word", "part of a text", "whole text")
-#: Words without a meaning of their own.
+#: Function words, which name nothing.
 _FUNCTION_WORDS = frozenset(("a", "an", "the", "of", "and", "or", "in", "on", "at", "for", "with", "to", "by", "from"))
 #: Suffixes of these kinds for results that have everything that a text asks for, and for others beside such results.
 COMPLETE, OTHERS = ", all found", ", others"
