@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dlfh import _parallel
 from dlfh._mathematics.moments import Moments, moments
-from dlfh._mathematics.targets import Targets
+from dlfh._mathematics.targets import LabelledTargets, RealTargets, Targets
 from dlfh._parallel import Workers
 from dlfh.codes import random_codes
 from tests.strategies import seeds
@@ -49,8 +50,11 @@ def test_the_total_of_parts_is_their_sum_and_that_of_all_rows(seed: int, n: int,
     rng = np.random.default_rng(seed)
     rows, targets = np.sort(rng.random((n, 4)), axis=0).astype(dtype), rng.choice([-1, 1], (n, 3)).astype(np.int8)
     cuts = [part for part in np.array_split(np.arange(n), n_parts) if len(part)]
-    parts = [Moments.of_rows(rows[part], targets[part]) for part in cuts]
-    total, whole = Moments.total(iter(parts)), Moments.of_rows(rows.astype(np.float64), targets)
+    sparse = sp.csr_array(targets > 0).astype(np.int8)
+    codes = LabelledTargets(np.empty((n, 0), np.uint8), np.arange(n), 3, sparse)
+    parts = [Moments.of_rows(rows[part], codes, part[0]) for part in cuts]
+    total, dense = Moments.total(iter(parts)), RealTargets(targets > 0, np.arange(n), 3)
+    whole = Moments.of_rows(rows.astype(np.float64), dense)
     for found in (total, functools.reduce(operator.add, parts)):
         assert found.n_points == n
         for name in ("mean", "gram", "cross", "target_mean"):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dlfh import DLFH, load
 from dlfh._mathematics.moments import Moments
-from dlfh._mathematics.targets import Targets
+from dlfh._mathematics.targets import RealTargets, Targets
 from dlfh._parallel import Workers
 from dlfh.datasets import make_paired
 from dlfh.errors import InputError, ModelError
@@ -48,8 +48,9 @@ def assert_same_functions(one: DLFH, other: DLFH, tolerance: float = 1e-5) -> No
 def test_moments_add_up_in_any_order(seed: int, d: int, n_first: int, n_rest: int, shift: float) -> None:
     rng = np.random.default_rng(seed)
     X, U = rng.standard_normal((n_first + n_rest, d)) + shift, rng.choice([-1, 1], (n_first + n_rest, 3))
-    whole = Moments.of_rows(X.copy(), U)  # it overwrites the rows
-    first, rest = Moments.of_rows(X[:n_first], U[:n_first]), Moments.of_rows(X[n_first:], U[n_first:])
+    targets = RealTargets(U, np.arange(len(U)), 3)
+    whole = Moments.of_rows(X.copy(), targets)  # it overwrites the rows
+    first, rest = Moments.of_rows(X[:n_first], targets), Moments.of_rows(X[n_first:], targets, n_first)
     for total in (first + rest, rest + first):
         for name in ("mean", "gram", "cross", "target_mean"):
             np.testing.assert_allclose(getattr(total, name), getattr(whole, name), rtol=1e-9, atol=1e-8)

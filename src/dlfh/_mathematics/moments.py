@@ -44,12 +44,14 @@ class Moments:
     after_products: bool = False
 
     @classmethod
-    def of_rows(cls, rows: Array, targets: Array) -> Moments:
-        """Return the moments of a few dense rows, which are overwritten, with products in the precision of the rows."""
+    def of_rows(cls, rows: Array, targets: Targets, start: int = 0) -> Moments:
+        """Return the moments of a few dense rows, which are overwritten, with products in the precision of the rows.
+
+        start: Number of the first row among the points of the targets.
+        """
         mean = rows.mean(axis=0, dtype=np.float64)
         rows -= mean.astype(rows.dtype)
-        gram, cross = rows.T @ rows, rows.T @ targets.astype(rows.dtype)
-        return cls(len(rows), mean, gram, cross, targets.mean(axis=0, dtype=np.float64))
+        return cls(len(rows), mean, rows.T @ rows, *targets.cross(rows, start, start + len(rows)))
 
     @classmethod
     def total(cls, parts: Iterable[Moments]) -> Moments:
@@ -202,7 +204,7 @@ def dense_gram(
     def products(start: int, stop: int) -> tuple[Array, Array | float]:
         with np.errstate(over="ignore", invalid="ignore"):  # the caller's setting does not apply to other threads
             chunk = np.subtract(features[start:stop], centre, dtype=dtype)
-            return chunk.T @ chunk, chunk.T @ targets.points(start, stop).astype(dtype) if targets else 0.0
+            return chunk.T @ chunk, targets.cross(chunk, start, stop)[0] if targets else 0.0
 
     chunk_rows = next((stop for _, stop in row_chunks(features)), 1)
     for own, with_targets in (workers or Workers(1)).each_block(products, n, chunk_rows):

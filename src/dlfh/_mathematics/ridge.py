@@ -30,6 +30,8 @@ from dlfh.errors import InputError
 _LARGEST_MATRIX = 8192
 #: Points whose leave-one-out predictions are computed at once.
 _CHUNK_ROWS = 4096
+#: Maximum rounding error of leave-one-out predictions in single precision.
+_MAX_ROUNDING = 1e-3
 #: Lower bound of 1 - h, which is 0 for a point that determines its own prediction.
 _MIN_FREEDOM = 1e-9
 
@@ -238,18 +240,27 @@ class RidgeSolution:
         # Single precision is enough for leverages, which lie between 0 and 1, unless a pivot vanishes in it.
         is_safe = np.diag(factor).min() > np.finfo(np.float32).tiny
         pivots = factor.astype(np.float32) if is_safe else factor
+        # Nor do predictions need more, unless large weights cancel each other.
+        weights, longest = self.weights.astype(pivots.dtype), np.linalg.norm(self.weights, axis=0).max(initial=0.0)
         values = np.empty((len(targets.row_of_point), self.weights.shape[1]), np.float32)
         for chunk in _chunks(len(values)):
             features = rows(chunk)
             centred = features - self.mean
-            half = scipy.linalg.solve_triangular(pivots, centred.T.astype(pivots.dtype), lower=True, check_finite=False)
+            single = centred.astype(pivots.dtype)
+            half = scipy.linalg.solve_triangular(pivots, single.T, lower=True, check_finite=False)
             leverages = np.einsum("di,di->i", half, half, dtype=np.float64)
             freedom = np.maximum(1 - leverages - self.intercept / self.n_points, _MIN_FREEDOM)
             actual = targets.points(chunk.start, chunk.stop)
-            errors = (actual - centred @ self.weights - self.offset) / freedom[:, None]
+            length = np.sqrt(np.einsum("nd,nd->n", centred, centred).max(initial=0.0))
+            rounding = longest * length * np.finfo(np.float32).eps / freedom.min(initial=1.0)
+            left, right = (single, weights) if is_safe and rounding < _MAX_ROUNDING else (centred, self.weights)
+            products = left @ right
+            products += self.offset.astype(products.dtype)
+            errors = np.subtract(actual, products, out=products)
+            errors /= freedom[:, None].astype(errors.dtype)
             if own_feature is not None:
-                errors += _of_own_features(own_feature(features), half, self.weights, factor, errors, freedom)
-            values[chunk] = actual - errors
+                _add_own_features(errors, own_feature(features), half, right, factor, freedom)
+            values[chunk] = np.subtract(actual, errors, out=errors)
         return values
 
 
@@ -281,10 +292,10 @@ def leave_one_out_by_points(features: Features, targets: Targets, ridge: float, 
     return values
 
 
-def _of_own_features(
-    columns: Integers, half: Array, weights: Floats, factor: Floats, errors: Floats, freedom: Floats
-) -> Floats:
-    """Return the additional error of each point when its own feature is left out too, by fixing its weight at 0.
+def _add_own_features(
+    errors: Array, columns: Integers, half: Array, weights: Array, factor: Array, freedom: Floats
+) -> None:
+    """Add the additional error of each point when its own feature is left out too, by fixing its weight at 0.
 
     Without the point, the inverse B becomes B + uu'/(1 - h) with u = Bz, and the weights w become w - u e/(1 - h).
     Fixing weight c at 0 then subtracts B_c w_c / B_cc from them. With the Cholesky factor L, u_c is the product of
@@ -292,12 +303,11 @@ def _of_own_features(
     """
     import scipy.linalg
 
-    more = np.zeros_like(errors)
     having = np.flatnonzero(columns >= 0)
     c, place = np.unique(columns[having], return_inverse=True)
-    roots = scipy.linalg.solve_triangular(factor, np.eye(len(factor))[:, c], lower=True, check_finite=False)[:, place]
+    ones = np.eye(len(factor), dtype=factor.dtype)[:, c]
+    roots = scipy.linalg.solve_triangular(factor, ones, lower=True, check_finite=False)[:, place]
     u = np.einsum("di,di->i", half[:, having], roots)
-    weight = weights[columns[having]] - u[:, None] * errors[having]
+    weight = weights[columns[having]] - u[:, None].astype(errors.dtype) * errors[having]
     share = u / freedom[having] / (np.einsum("di,di->i", roots, roots) + u**2 / freedom[having])
-    more[having] = share[:, None] * weight
-    return more
+    errors[having] += share[:, None].astype(errors.dtype) * weight

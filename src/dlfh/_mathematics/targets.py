@@ -35,6 +35,11 @@ class Targets:
         """Return the values of points."""
         return self.values(self.row_of_point[start:stop])
 
+    def cross(self, rows: Array, start: int, stop: int) -> tuple[Array, Floats]:
+        """Return X'U of the features and values of points, in the precision of the features, and the values' mean."""
+        values = self.points(start, stop)
+        return rows.T @ values.astype(rows.dtype), values.mean(axis=0, dtype=np.float64)
+
     def mean(self) -> Floats:
         """Return the mean value of each bit over the points."""
         counts = np.bincount(self.row_of_point, minlength=len(self.codes)).astype(np.float64)
@@ -66,6 +71,16 @@ class LabelledTargets(Targets):
         labels = self.labels[rows].toarray().astype(np.int8)
         n_code_bits = self.n_bits - labels.shape[1]
         return np.hstack([unpack(self.codes[rows], n_code_bits), labels]) if n_code_bits else labels
+
+    def cross(self, rows: Array, start: int, stop: int) -> tuple[Array, Floats]:
+        # Points have few of many labels: a sparse product.
+        labels = self.labels[self.row_of_point[start:stop]].astype(rows.dtype)
+        products, mean = (labels.T.tocsr() @ rows).T, np.asarray(labels.mean(axis=0, dtype=np.float64)).ravel()
+        n_code_bits = self.n_bits - labels.shape[1]
+        if not n_code_bits:
+            return products, mean
+        codes = Targets(self.codes, self.row_of_point, n_code_bits).cross(rows, start, stop)
+        return np.hstack([codes[0], products]), np.concatenate([codes[1], mean])
 
 
 @dataclass(frozen=True)

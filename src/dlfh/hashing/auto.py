@@ -227,7 +227,8 @@ class _Evaluation:
         features = features[:, np.unique(features.indices)] if sp.issparse(features) else features
         self.learned = targets.codes[targets.row_of_point[held_out]]
         sets = labels.take(held_out)
-        self.labels = sets.rows()[sets.set_of_point]
+        rows = sets.rows()[sets.set_of_point].astype(np.float32)
+        self.relevance = ((rows[:_MAX_QUERIES] @ rows.T).toarray() > 0).astype(np.int8)
         self.folds = [
             _Fold(features, targets, fold, np.searchsorted(held_out, np.flatnonzero(fold)), modality, seed)
             for fold in folds
@@ -262,7 +263,7 @@ class _Evaluation:
             hashed[fold.numbers] = fold.encode(learner, fold_sums)
         asking = slice(None, _MAX_QUERIES)
         by_database = [
-            evaluate(hashed[asking], database, self.labels[asking], self.labels, n_jobs=1).per_query["AP"]
+            evaluate(hashed[asking], database, relevance=self.relevance, n_jobs=1).per_query["AP"]
             for database in (hashed, self.learned)
         ]
         return Trial(learner, np.nan_to_num(np.mean(by_database, axis=0)))  # (NaN if a point has no labels)

@@ -242,7 +242,7 @@ class KernelRidge(SummedLearner):
         self, feature_map: RBFMap, features: Features, targets: Targets, modality: str, workers: Workers
     ) -> Moments:
         def part(start: int, stop: int) -> Moments:
-            return Moments.of_rows(feature_map(features[start:stop], self._dtype), targets.points(start, stop))
+            return Moments.of_rows(feature_map(features[start:stop], self._dtype), targets, start)
 
         found = Moments.total(workers.each_block(part, features.shape[0], CHUNK_ROWS))
         if not np.isfinite(found.gram).all():

@@ -450,17 +450,14 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         """
         return None
 
-    def label_probabilities_leave_one_out(self, modality: str, features: Any, labels: Singles) -> Singles | None:
-        """Return leave-one-out label probabilities of training points; None where `project_leave_one_out` is None.
+    def _leave_one_out(
+        self, modality: str, features: Any, codes: Codes, labels: Singles | None
+    ) -> tuple[Singles | None, Singles | None]:
+        """Return the result of `project_leave_one_out`, and leave-one-out label probabilities (n, n_labels).
 
-        Parameters
-        ----------
-        modality, features
-            As for `project_leave_one_out`.
-        labels : ndarray of float32 (n, n_labels)
-            1 for each label that a point has, 0 otherwise.
+        labels (n, n_labels): 1 for each label that a point has, 0 otherwise; None if they are not wanted.
         """
-        return None
+        return self.project_leave_one_out(modality, features, codes), None
 
     def encode_unified(self, modalities: Any) -> Codes:
         """Return one packed code per point, from all its modalities together.

@@ -23,6 +23,7 @@ from dlfh._progress import progress
 from dlfh._validation import Features, check_features, check_random_state
 from dlfh.blocks.base import Blocks
 from dlfh.blocks.opening import align, in_one_block
+from dlfh.codes import unpack
 from dlfh.errors import InputError
 from dlfh.hashing import Auto, Deep, HashLearner, KernelLogistic, KernelRidge, LinearRidge
 from dlfh.hashing.auto import rescaled
@@ -329,26 +330,31 @@ class DLFH(Method):
         return dict(zip(self.modalities_, codes, strict=True)), known
 
     def project_leave_one_out(self, modality: str, features: Any, codes: Codes) -> Singles | None:
+        return self._leave_one_out(modality, features, codes, None)[0]
+
+    def _leave_one_out(
+        self, modality: str, features: Any, codes: Codes, labels: Singles | None
+    ) -> tuple[Singles | None, Singles | None]:
         function = self._function_of(modality)
         matrix = check_features(features, modality, self.n_features_[modality])
         if self.self_training:
-            return None  # the function was also fitted to predicted codes
+            return None, None  # the function was also fitted to predicted codes
         learner = self.chosen_.get(modality) or self._learners(self.modalities_)[modality]
-        targets = Targets(codes, np.arange(len(codes)), int(self.n_bits))
+        n_bits, points, model = int(self.n_bits), np.arange(len(codes)), None if labels is None else self.label_model_
         with blas_threads(self.n_jobs):
-            return learner.leave_one_out(function, matrix, targets)
-
-    def label_probabilities_leave_one_out(self, modality: str, features: Any, labels: Singles) -> Singles | None:
-        self._function_of(modality)
-        matrix = check_features(features, modality, self.n_features_[modality])
-        learner = (self.chosen_.get(modality) or self._learners(self.modalities_)[modality]).label_learner()
-        if self.self_training or self.label_model_ is None or learner is None:
-            return None
-        function = self.label_model_.functions[modality]
-        targets = RealTargets(labels, np.arange(len(labels)), labels.shape[1])
-        with blas_threads(self.n_jobs):
-            scores = learner.leave_one_out(function.scores, matrix, targets)
-        return None if scores is None else function.curves(scores)
+            labeller = None if model is None else learner.label_learner()
+            if model is None or labels is None or labeller is None:
+                return learner.leave_one_out(function, matrix, Targets(codes, points, n_bits)), None
+            of_labels = model.functions[modality]
+            if labeller is learner:  # one regression predicts both
+                values = np.hstack([unpack(codes, n_bits).astype(np.float32), labels])
+                found = learner.leave_one_out(function, matrix, RealTargets(values, points, values.shape[1]))
+                of_codes, scores = (None, None) if found is None else (found[:, :n_bits], found[:, n_bits:])
+            else:
+                targets = Targets(codes, points, n_bits), RealTargets(labels, points, labels.shape[1])
+                of_codes = learner.leave_one_out(function, matrix, targets[0])
+                scores = labeller.leave_one_out(of_labels.scores, matrix, targets[1])
+        return of_codes, None if scores is None else of_labels.curves(scores)
 
     def partial_fit(self, modalities: Any, labels: Any = None) -> Self:
         """Learn from more points, without access to earlier ones.
