@@ -219,11 +219,13 @@ class FittedLabels:
         for number, match in enumerate(MATCHES):
             if match == "all":  # every item has all labels of a query without labels
                 queries = {source: each.take(each.labels.any(axis=1)) for source, each in queries.items()}
-            lift = _choose_lift(model, match, queries, items, stored)
+            plain = {name: model.tables(asked.probabilities, match) for name, asked in queries.items()}
+            lifted = {name: model.lift_tables(asked.probabilities, match) for name, asked in queries.items()}
+            lift = _choose_lift(model, match, queries, items, stored, plain, lifted)
             model = replace(model, lifts={**model.lifts, match: lift})
             for place, source in enumerate(names):
                 asked = queries[source]
-                tables = model.tables(asked.probabilities, match)
+                tables = plain[source] + np.float32(lift) * lifted[source]
                 for other, (name, codes) in enumerate(stored.items()):
                     known, scores = matching(asked.labels, items[name].labels, match), sum_tables(tables, codes)
                     parameters[number, place, other] = fit_match_curve(scores, asked.probabilities, known, self.seed)
@@ -231,7 +233,13 @@ class FittedLabels:
 
 
 def _choose_lift(
-    model: LabelModel, match: Match, queries: BySource, items: BySource, stored: dict[Source, Codes]
+    model: LabelModel,
+    match: Match,
+    queries: BySource,
+    items: BySource,
+    stored: dict[Source, Codes],
+    plain: dict[Source, Singles],
+    lifted: dict[Source, Singles],
 ) -> float:
     """Return the lift by which left-out queries rank items of another modality best."""
     from dlfh.metrics import mean_average_precision  # here, because a search does not need it
@@ -243,9 +251,9 @@ def _choose_lift(
         known = matching(asked.labels, items[other,].labels[:_LIFT_ITEMS], match).astype(np.int8)
         if not known.any():
             continue
-        tables, lifted = (replace(model, lifts={match: lift}).tables(asked.probabilities, match) for lift in (0.0, 1.0))
+        tables, more = plain[one,][:_LIFT_QUERIES], lifted[one,][:_LIFT_QUERIES]
         for place, lift in enumerate(_LIFTS):
-            ranked = tables + np.float32(lift) * (lifted - tables)
+            ranked = tables + np.float32(lift) * more
             total[place] += mean_average_precision(ranked, codes, relevance=known, n_jobs=1)  # too few for threads
     return _LIFTS[int(np.argmax(total))]
 
@@ -312,10 +320,11 @@ def matching(queries: Mask, items: Mask, match: Match) -> Mask:
 
 def sum_tables(tables: Singles, codes: Codes) -> Singles:
     """Return the scores of items, shape (queries, items)."""
-    scores = np.zeros((len(tables), len(codes)), np.float32)
+    by_byte = np.ascontiguousarray(tables.transpose(1, 2, 0))  # whole rows are copied, which is faster
+    scores = np.zeros((len(codes), len(tables)), np.float32)
     for byte in range(codes.shape[1]):
-        scores += tables[:, byte, codes[:, byte]]
-    return scores
+        scores += by_byte[byte][codes[:, byte]]
+    return np.ascontiguousarray(scores.T)
 
 
 def fit_match_curve(scores: Singles, queries: Singles, happened: Mask, seed: int) -> Floats:

@@ -279,13 +279,28 @@ class LabelModel:
 
     def tables(self, probabilities: Singles, match: Match) -> Singles:
         """Return score tables of queries, shape (queries, n_bytes, 256)."""
-        order = self.quantizer.order
+        order, lift = self.quantizer.order, self.lifts[match]
         items = self.quantizer.centroids[:, order] ** 2
+        plain = replace(self, lifts={match: 0.0})
         rows = max(1, _CHUNK_TERMS // items.size)
         tables = np.empty((len(probabilities), n_bytes(self.quantizer.n_bits), N_CENTROIDS), np.float32)
         for start in range(0, len(probabilities), rows):
-            terms = self.terms(probabilities[start : start + rows], items, match, order)
+            terms = plain.terms(probabilities[start : start + rows], items, match, order)
             tables[start : start + rows] = self.quantizer.tables(terms)
+        return tables + np.float32(lift) * self.lift_tables(probabilities, match) if lift else tables
+
+    def lift_tables(self, probabilities: Singles, match: Match) -> Singles:
+        """Return the part of score tables that a lift multiplies, which is linear in the items' probabilities."""
+        order = self.quantizer.order
+        items = self.quantizer.centroids[:, order] ** 2
+        beyond = (probabilities - self.prior.astype(np.float32))[:, order]
+        if not self.exclusive:
+            beyond *= self.weights[order].astype(np.float32)
+        tables = np.zeros((len(probabilities), n_bytes(self.quantizer.n_bits), N_CENTROIDS), np.float32)
+        for number, labels in enumerate(self.quantizer.parts):
+            tables[:, number] = beyond[:, labels] @ items[:, labels].T
+            if match == "all" and not self.exclusive:
+                tables[:, number] -= np.maximum(beyond[:, labels], 0).sum(axis=1, keepdims=True)
         return tables
 
     def encode(self, probabilities: npt.NDArray[np.floating]) -> Codes:

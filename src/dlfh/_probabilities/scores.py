@@ -158,10 +158,16 @@ class LabelQuantizer:
 
     def tables(self, terms: Singles) -> Singles:
         """Return score tables (queries, n_bytes, 256) from terms by query, centroid and label, in ``order``."""
-        starts = np.searchsorted(np.sort(self.group), np.arange(self.n_groups))
         tables = np.zeros((len(terms), n_bytes(self.n_bits), N_CENTROIDS), np.float32)
-        tables[:, : self.n_groups] = np.add.reduceat(terms, starts, axis=2).transpose(0, 2, 1)
+        for number, labels in enumerate(self.parts):
+            tables[:, number] = terms[:, :, labels].sum(axis=2)
         return tables
+
+    @property
+    def parts(self) -> list[slice]:
+        """The places of each group's labels in ``order``."""
+        stops = np.cumsum(np.bincount(self.group))
+        return [slice(start, stop) for start, stop in zip([0, *stops], stops, strict=False)]
 
     def extended(self, shares: Floats) -> LabelQuantizer:
         """Return the quantiser with new labels, whose centroids are their shares of the points."""
