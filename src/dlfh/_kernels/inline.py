@@ -25,6 +25,28 @@ def trailing_zeros(typing_context, word):
     return types.uint32(types.uint32), codegen
 
 
+@intrinsic
+def byte_at(typing_context, address):
+    def codegen(context, builder, signature, arguments):
+        return builder.load(builder.inttoptr(arguments[0], ir.IntType(8).as_pointer()))
+
+    return types.uint8(types.uint64), codegen
+
+
+@intrinsic
+def bytes_at_most(typing_context, address, limit):
+    """Return a mask of the 32 bytes at an address that are at most ``limit``."""
+
+    def codegen(context, builder, signature, arguments):
+        number, vector = ir.IntType(32), ir.VectorType(ir.IntType(8), 32)
+        values = builder.load(builder.inttoptr(arguments[0], vector.as_pointer()), align=1)
+        limits = builder.insert_element(ir.Constant(vector, [0] * 32), arguments[1], number(0))
+        limits = builder.shuffle_vector(limits, limits, ir.Constant(ir.VectorType(number, 32), [0] * 32))
+        return builder.bitcast(builder.icmp_unsigned("<=", values, limits), number)
+
+    return types.uint32(types.uint64, types.uint8), codegen
+
+
 def _table_sums(store, by_halves=False):
     """Return the code of `sums_at_most` or, if ``store``, of `store_sums` or, if ``by_halves``, `store_half_sums`."""
 

@@ -12,12 +12,20 @@ import numpy as np
 from numba import njit
 
 from dlfh._compile import Kernel
-from dlfh._kernels.inline import popcount, store_half_sums, store_sums, sums_at_most, trailing_zeros
+from dlfh._kernels.inline import (
+    byte_at,
+    bytes_at_most,
+    popcount,
+    store_half_sums,
+    store_sums,
+    sums_at_most,
+    trailing_zeros,
+)
 
 #: Number of items at a time; the bytes of a small tile stay in the first-level cache.
 _TILE, _SMALL_TILE = 2048, 256
 #: If at most this many items of a small tile are left, they are compared one by one.
-_FEW = 16
+_FEW = 4
 _BYTE = np.uint64(255)
 _LITTLE_ENDIAN = sys.byteorder == "little"
 
@@ -266,6 +274,32 @@ def sum_tables(tables, codes, rows, distances):
             distances[i] = total
 
 
+@njit
+def _below_limits(sums, kind, level, limits, maybe):
+    """Write the items of a small tile whose sums are at most ``limits[kind, level]`` to ``maybe``; return their number.
+
+    In most tiles, all items have the same limit.
+    """
+    found, differs = 0, np.uint8(kind.size < _SMALL_TILE)
+    for t in range(kind.size):
+        differs |= (kind[t] ^ kind[0]) | level[t]
+    if differs:
+        for t in range(kind.size):  # branch-free, because outcomes are hard to predict
+            maybe[found] = t
+            found += 1 if sums[t] <= limits[kind[t], level[t]] else 0
+        return found
+    if limits[kind[0], 0] < 0:
+        return 0
+    limit, address = np.uint8(limits[kind[0], 0]), sums.ctypes.data
+    for start in range(0, _SMALL_TILE, 32):
+        mask = bytes_at_most(address + np.uint64(start), limit)
+        while mask:
+            maybe[found] = start + trailing_zeros(mask)
+            found += 1
+            mask &= mask - np.uint32(1)
+    return found
+
+
 @Kernel
 def collect_possible(
     blocks, bounds, by_halves, tables, kinds, levels, eligible, limits, losses, fine_losses, allowed, shift, rows
@@ -282,46 +316,62 @@ def collect_possible(
     n_terms, n_bytes, _ = tables.shape
     sums, maybe = np.empty((n_terms, _SMALL_TILE), np.uint8), np.empty(_SMALL_TILE + 1, np.int64)
     total, last_loss, n_kept = np.empty(_SMALL_TILE + 1), fine_losses.shape[2] - 1, 0
+    addresses, of_bounds, of_sums = np.empty(n_terms, np.uint64), bounds.ctypes.data, sums.ctypes.data
+    for c in range(n_terms):
+        addresses[c] = blocks[c].ctypes.data
     for first in range(0, kinds.size, _SMALL_TILE):
         kind, level = kinds[first : first + _SMALL_TILE], levels[first : first + _SMALL_TILE]
-        of_first, n_maybe, n_left, n_summed = sums[0], 0, 0, n_terms
+        of_first, n_maybe, n_summed = sums[0], 0, 0
         for c in range(n_terms):
-            if c == 0 or n_maybe > _FEW:
-                address = blocks[c].ctypes.data + np.uint64(n_bytes * first)
-                table, target = bounds[c].ctypes.data, sums[c].ctypes.data
-                for _ in range((kind.size + 31) // 32):
-                    if by_halves[c]:
-                        store_half_sums(table, address, n_bytes, target)
-                    else:
-                        store_sums(table, address, n_bytes, target)
-                    address += np.uint64(32 * n_bytes)
-                    target += np.uint64(32)
+            if c > 0 and n_maybe <= _FEW:
+                break
+            n_summed += 1
+            address = addresses[c] + np.uint64(n_bytes * first)
+            table, target = of_bounds + np.uint64(32 * n_bytes * c), of_sums + np.uint64(_SMALL_TILE * c)
+            for _ in range((kind.size + 31) // 32):
+                if by_halves[c]:
+                    store_half_sums(table, address, n_bytes, target)
+                else:
+                    store_sums(table, address, n_bytes, target)
+                address += np.uint64(32 * n_bytes)
+                target += np.uint64(32)
             if c == 0:
-                for t in range(kind.size):  # branch-free, because outcomes are hard to predict
-                    maybe[n_maybe] = t
-                    n_maybe += 1 if of_first[t] <= limits[kind[t], level[t]] else 0
-                n_summed = n_terms if n_maybe > _FEW else 1
-        for m in range(n_maybe):
-            at = np.uint64(maybe[m])
-            loss = losses[0, kind[at], of_first[at]]
-            for c in range(1, n_summed):
-                loss += losses[c, kind[at], sums[c, at]]
-            maybe[n_left], total[n_left] = at, loss
-            is_left = loss <= allowed[kind[at], level[at]] and (eligible.size == 0 or eligible[first + np.int64(at)])
-            n_left += 1 if is_left else 0
-        for c in range(n_terms):  # the bytes are still in the cache
-            of_tile, table = blocks[c][first // 32 : (first + _SMALL_TILE) // 32], tables[c]
-            n_maybe, n_left = n_left, 0
+                n_maybe = _below_limits(of_first, kind, level, limits, maybe)
+                for m in range(n_maybe):
+                    at = np.uint64(maybe[m])
+                    total[m] = losses[0, kind[at], of_first[at]]
+                continue
+            n_left = 0
             for m in range(n_maybe):
                 at = np.uint64(maybe[m])
-                block, place, distance = at >> np.uint64(5), at & np.uint64(31), np.int64(0)
-                for b in range(n_bytes):  # no view of the block, which would count references
-                    distance += table[b, of_tile[block, b, place]]
+                loss = total[m] + losses[c, kind[at], sums[c, at]]
+                maybe[n_left], total[n_left] = at, loss
+                n_left += 1 if loss <= allowed[kind[at], level[at]] else 0
+            n_maybe = n_left
+        if eligible.size:
+            n_left = 0
+            for m in range(n_maybe):
+                maybe[n_left], total[n_left] = maybe[m], total[m]
+                n_left += 1 if eligible[first + maybe[m]] else 0
+            n_maybe = n_left
+        for c in range(n_terms):
+            if n_maybe == 0:
+                break
+            table, n_left = tables[c], 0
+            for m in range(n_maybe):
+                at = np.uint64(maybe[m])
+                block, place = at & ~np.uint64(31), at & np.uint64(31)
+                address = addresses[c] + np.uint64(n_bytes) * (np.uint64(first) + block) + place
+                distance = np.int64(0)
+                for b in range(n_bytes):  # by address, because views of arrays count references
+                    distance += table[b, byte_at(address)]
+                    address += np.uint64(32)
                 loss = total[m] + fine_losses[c, kind[at], min(distance >> shift, last_loss)]
                 loss -= losses[c, kind[at], sums[c, at]] if c < n_summed else 0.0
                 maybe[n_left], total[n_left] = at, loss
                 n_left += 1 if loss <= allowed[kind[at], level[at]] else 0
-        for m in range(n_left):
+            n_maybe = n_left
+        for m in range(n_maybe):
             rows[n_kept] = first + maybe[m]
             n_kept += 1
     return n_kept

@@ -43,7 +43,9 @@ _FACTOR, _MIN_LENGTH = 20, 500
 FindWords = Callable[[str, Sequence[int]], Matches]
 
 #: Minimum size of a collection to scan; number of items compared before a scan, at least and per requested result.
-_MIN_SCANNED, _SAMPLE, _SAMPLE_PER_RESULT = 1 << 16, 1 << 12, 1 << 6
+_MIN_SCANNED, _SAMPLE, _SAMPLE_PER_RESULT = 1 << 16, 1 << 11, 1 << 6
+#: Number of consecutive items in a sample, whose codes share a few lines of the cache.
+_RUN = 8
 #: A kind of items is one byte: a bit for each modality, and one for learned codes.
 _MAX_SCANNED_MODALITIES = 6
 _n_searches = itertools.count()
@@ -70,7 +72,7 @@ class EncodedQuery(NamedTuple):
     tie_breakers: Mapping[str, Array]  # by modality, values to compare with hashed codes to order equal items
     text: str | None = None
     labels: Singles | None = None  # the probability of each label, if items are ranked by them
-    explained: frozenset[str] = frozenset()  # words that name labels; only the other words are matched in texts
+    explained: frozenset[str] = frozenset()  # `explained_words`, which are not matched in texts
 
     def tables(self, modality: str) -> Tables:
         """Return the distance tables of a tie-breaker; for most queries, all modalities share them."""
@@ -199,13 +201,11 @@ class Ranker:
             of_words = of_words + value.of_none * weights[:, -2]
             tables = Tables.of(self._labels.tables(query.labels[None], self._match))
             evidence.append(Evidence(self._numbers(LABELS), tables, weights[:, -1], value))
-        length, n_bits = float(np.abs(query.values.astype(np.float64)).sum()), len(query.values)
+        length, tables = float(np.abs(query.values.astype(np.float64)).sum()), Tables.of(query.values[None])
+        similarity = partial(_similarity, length, len(query.values))
         for t, name in enumerate(self._searched):
             if weights[:, t].any():
-                tables = Tables.of(query.values[None])
-                evidence.append(
-                    Evidence(self._compared(name), tables, weights[:, t], partial(_similarity, length, n_bits))
-                )
+                evidence.append(Evidence(self._compared(name), tables, weights[:, t], similarity))
         return _Comparison(words, evidence, of_words, biases)
 
     @cached_property
@@ -238,7 +238,8 @@ class Ranker:
         if is_small or options.radius is not None or not comparison.evidence or not _may_compile():
             return np.arange(n) if candidates is None else np.flatnonzero(candidates)
         positions = None
-        sample = np.arange(0, n, max(n_pool // size, 1))
+        runs = np.arange(0, n - _RUN, max(_RUN * n_pool // size, _RUN))
+        sample = (runs[:, None] + np.arange(_RUN)).ravel()
         sample = union(sample if candidates is None else sample[candidates[sample]], words[:: len(words) // size + 1])
         levels, least = np.zeros(n, np.uint8), -np.inf
         _kernels.mark_levels(comparison.words.positions, comparison.words.coverage, levels)
@@ -270,7 +271,7 @@ class Ranker:
         allowed += np.multiply.outer(comparison.of_words, np.arange(256) * (2 / 255))
         allowed[np.arange(len(allowed)) % (1 << len(self._searched)) == 0] = -np.inf  # no code
         columns, with_learned = self._numbers(*self._searched), not self._options.hashed_only
-        bounds = Bounds.of(comparison.evidence, allowed, level)
+        bounds = Bounds.of(comparison.evidence, allowed, level, self._items.seen)
         return self._items.scan(bounds, columns, levels, candidates, with_learned=with_learned)
 
     def _distances(self, columns: tuple[int, ...], tables: Tables, positions: Integers) -> Floats:

@@ -202,6 +202,10 @@ class Snapshot(Reader):
             kinds[place : place + len(rows)] = part.segment.kinds(columns, with_learned=with_learned)[rows]
         return kinds
 
+    def seen(self, columns: tuple[int, ...]) -> Mask:
+        """Return which values occur in each byte of `Segment.blocks`, shape (bytes, 256)."""
+        return np.logical_or.reduce([part.segment.seen(columns) for part in self.parts])
+
     def scan(
         self, bounds: Bounds, columns: tuple[int, ...], levels: Codes, candidates: Mask | None, *, with_learned: bool
     ) -> Integers:

@@ -57,10 +57,13 @@ class Bounds(NamedTuple):
     allowed: Floats
 
     @classmethod
-    def of(cls, evidence: Sequence[Evidence], allowed: Floats, level: int) -> Bounds:
+    def of(
+        cls, evidence: Sequence[Evidence], allowed: Floats, level: int, seen: Callable[[tuple[int, ...]], Mask]
+    ) -> Bounds:
         """Compute the tables from the maximum loss of items by kind and level (kinds, 256); negative excludes them.
 
-        Bounds are most precise at ``level``, which few items should exceed.
+        Bounds are most precise at ``level``, which few items should exceed. ``seen`` returns which values occur in each
+        byte of the given columns, shape (bytes, 256).
         """
         rounded, by_halves, losses, tables, fine_losses = [], [], [], [], []
         slack = _SLACK * (1 + np.abs(np.where(np.isfinite(allowed), allowed, 0.0)).max())
@@ -73,11 +76,14 @@ class Bounds(NamedTuple):
             possible = (worth[:, :1] - worth <= most + slack).any(axis=0)
             last = int(grid[min(int(np.flatnonzero(possible)[-1]) + 1, _GRID - 1)]) if possible.any() else largest
             unit = max(1, -(-last // _UNITS))
-            # The distances of codes are sums over half bytes; others are bounded by the least of 8 consecutive bytes.
+            # The distances of codes are sums over half bytes; others are bounded by the least of 8 consecutive bytes,
+            # among those that occur: of 256 centroids, known labels use few.
             halves = table.reshape(-1, 16, 16)
             high, low = halves.min(axis=2), halves.min(axis=1)
             by_halves.append(bool((halves == high[:, :, None] + low[:, None]).all()))
-            least = np.hstack([high, low]) if by_halves[-1] else table.reshape(-1, 32, 8).min(axis=2)
+            least = np.hstack([high, low])
+            if not by_halves[-1]:
+                least = np.where(seen(each.columns), table, largest).reshape(-1, 32, 8).min(axis=2)
             rounded.append(np.minimum(least // unit, 255).astype(np.uint8))
             worth = each.worth(np.arange(256) * unit)
             losses.append(worth[:, :1] - worth)

@@ -56,6 +56,7 @@ class Segment:
     checksums: Checksums | None
     words: Words | None
     _blocks: dict[tuple[int, ...], Codes] = field(default_factory=dict, repr=False, compare=False)
+    _seen: dict[tuple[int, ...], Mask] = field(default_factory=dict, repr=False, compare=False)
     _kinds: dict[tuple[tuple[int, ...], bool], Codes] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -115,6 +116,16 @@ class Segment:
                 blocks.reshape(-1, width)[:n][slice(None) if found is None else found] = codes[places]
             self._blocks[columns] = np.ascontiguousarray(blocks.transpose(0, 2, 1))
         return self._blocks[columns]
+
+    def seen(self, columns: tuple[int, ...]) -> Mask:
+        """Return which values occur in each byte of `blocks`, shape (bytes, 256)."""
+        if columns not in self._seen:
+            blocks = self.blocks(columns)
+            seen = np.zeros((blocks.shape[1], 256), bool)
+            for byte in range(len(seen)):
+                seen[byte, blocks[:, byte]] = True
+            self._seen[columns] = seen
+        return self._seen[columns]
 
     def kinds(self, columns: tuple[int, ...], *, with_learned: bool) -> Codes:
         """Return a bit mask of each row's codes: bit t for the t-th column, and the next bit for a learned code."""
@@ -324,13 +335,14 @@ def _as_json(value: Any, row: int) -> bytes:
 
 def _has_string_keys(value: Any) -> bool:
     """Return whether all keys are strings, at every depth: json.dumps converts others, which can create duplicates."""
-    if type(value) is dict or isinstance(value, Mapping):
-        if not all(isinstance(key, str) for key in value):
-            return False
-        value = value.values()
-    elif not isinstance(value, (list, tuple)):
-        return True
-    return all(type(each) in _PLAIN or _has_string_keys(each) for each in value)
+    if type(value) is not list:  # the checks of most metadata are written for speed
+        if type(value) is dict or isinstance(value, Mapping):
+            if not {*map(type, value)} <= {str} and not all(isinstance(key, str) for key in value):
+                return False
+            value = value.values()
+        elif not isinstance(value, (list, tuple)):
+            return True
+    return all(_has_string_keys(each) for each in value if type(each) not in _PLAIN)
 
 
 def metadata_checksum(identifier: bytes, text: bytes) -> int:

@@ -217,7 +217,8 @@ class Words:
         return "has texts of negative length" if len(self) and self.lengths.min() < 0 else None
 
     def find(self, term: bytes) -> int | None:
-        place = bisect_left(range(len(self.terms)), term, key=self.terms.__getitem__)
+        item, blob = self.terms.offsets.item, self.terms.blob.data
+        place = bisect_left(range(len(self.terms)), term, key=lambda row: bytes(blob[item(row) : item(row + 1)]))
         return place if place < len(self.terms) and self.terms[place] == term else None
 
     def take(self, rows: Integers) -> Words:
@@ -278,6 +279,12 @@ def _ranges(first: Integers, lengths: Integers) -> Integers:
     return np.repeat(first - ends + lengths, lengths) + np.arange(ends[-1] if len(ends) else 0)
 
 
+def _among(ascending: Array, numbers: Array) -> Mask:
+    """Return which numbers an ascending array contains."""
+    places = np.minimum(ascending.searchsorted(numbers), len(ascending) - 1)
+    return ascending[places] == numbers
+
+
 class Matches(NamedTuple):
     """Positions of the items that contain a word of the query, ascending, and their coverage of the query."""
 
@@ -292,7 +299,7 @@ class Matches(NamedTuple):
         """Return the coverage of the items at the given positions; 0 for items without any word."""
         if not len(self.positions):
             return np.zeros(len(positions))
-        places = np.minimum(np.searchsorted(self.positions, positions), len(self.positions) - 1)
+        places = np.minimum(self.positions.searchsorted(positions), len(self.positions) - 1)
         return np.where(self.positions[places] == positions, self.coverage[places], 0.0)
 
 
@@ -369,7 +376,7 @@ class WordIndex:
                 lists = [self._postings(part, word.encode(), [column])[0] for word in words]
                 rows = min(lists, key=len, default=np.empty(0, np.int64))
                 for other in lists:
-                    rows = rows[np.isin(rows, other, assume_unique=True)] if len(rows) else rows
+                    rows = rows[_among(other, rows)] if other is not rows and len(rows) else rows
                 found.append(start + (rows.astype(np.int64) if ranks is None else ranks[rows]))
             start += n_live
         return union(*found)
