@@ -17,7 +17,14 @@ from dlfh._parallel import checkpoint
 from dlfh._probabilities.scores import Match
 from dlfh._validation import Features, check_features
 from dlfh.codes import n_bytes, pack, unpack
-from dlfh.collection.calibration.model import LABEL_RANKINGS, Calibration, content_words, probability, query_values
+from dlfh.collection.calibration.model import (
+    LABEL_RANKINGS,
+    Calibration,
+    content_words,
+    explained_words,
+    probability,
+    query_values,
+)
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.first_results import FirstResults
 from dlfh.collection.item_codes import LABELS, hashed_codes, without_contents
@@ -250,7 +257,8 @@ class Searcher:
         tie_breakers = dict.fromkeys(self.encoder.modalities_, values)
         labels = query.labels if ranking in LABEL_RANKINGS else None
         code = pack(query.projection[None])[0]
-        return EncodedQuery(modality, code, values, tie_breakers, query.text, labels, query.named.words)
+        explained = explained_words(self.calibration.names.get(modality, ""), query.text, query.named.words)
+        return EncodedQuery(modality, code, values, tie_breakers, query.text, labels, explained)
 
     def _encoded_item(self, query: Query, options: SearchOptions) -> EncodedQuery:
         item, (searched,) = self.index.get(query.value), tuple(options.modalities or ())

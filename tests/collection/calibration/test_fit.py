@@ -44,7 +44,7 @@ def all_places(pairs: dict[str, Pairs]) -> dict[str, np.ndarray]:
 def test_a_larger_word_weight_finds_the_known_item(seed: int) -> None:
     pairs, searched = held_out(seed)
     places, wanted = all_places(pairs), [Pattern(kind, TEXT, True) for kind in pairs]
-    weight = choose_word_weight(pairs, places, searched, TEXT, best_map=0.5)
+    weight, _ = choose_word_weight(pairs, places, searched, TEXT, best_map=0.5)
     assert weight > MIN_WORD_WEIGHT
     before, after = (
         reciprocal_rank(fit_patterns(pairs, places, wanted, each), searched) for each in (MIN_WORD_WEIGHT, weight)
@@ -58,4 +58,4 @@ def test_the_word_weight_stays_minimal_where_more_would_cost_map(seed: int) -> N
     both = [Pattern(kind, TEXT, words) for kind in pairs for words in (True, False)]
     fits = fit_patterns(pairs, all_places(pairs), both)
     _, _, best_map = choose_defaults(fits, pairs, TEXT, "image", TEXT)
-    assert choose_word_weight(pairs, all_places(pairs), searched, TEXT, best_map) == MIN_WORD_WEIGHT
+    assert choose_word_weight(pairs, all_places(pairs), searched, TEXT, best_map)[0] == MIN_WORD_WEIGHT

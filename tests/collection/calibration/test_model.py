@@ -16,6 +16,7 @@ from dlfh.collection.calibration.model import (
     Calibration,
     Fit,
     Pattern,
+    explained_words,
     patterns,
     question_kind,
     word_evidence,
@@ -30,7 +31,9 @@ def whole() -> Calibration:
     fits["all", "text", Pattern("learned", ("image",), True)] = Fit((1.0, 0.0, 2.0, 1.0), 0.5)
     words = {"text": {"watch": "Watches"}}
     shown = {("text", "one word"): Fit((0.5,), -1.0), ("image", ""): Fit((2.0,), 0.0)}
-    return Calibration(fits, {"text": ("image",)}, {"text": True}, {"text": "all"}, words, shown, {"text": 8.0})
+    return Calibration(
+        fits, {"text": ("image",)}, {"text": True}, {"text": "all"}, words, shown, {"text": 8.0}, {"text": "always"}
+    )
 
 
 def test_a_calibration_survives_a_file() -> None:
@@ -128,3 +131,12 @@ def test_patterns_without_a_fit_are_derived_from_single_modalities() -> None:
 def test_word_evidence_rises_with_coverage_and_is_bounded(one: float, other: float) -> None:
     low, high = word_evidence(np.array(sorted([one, other])))
     assert 0 <= low <= high < 2
+
+
+@pytest.mark.parametrize(
+    ("names", "of_mixed", "of_names"),
+    [("never", {"red"}, {"red"}), ("beside others", set(), {"red"}), ("always", set(), set())],
+)
+def test_names_of_labels_are_matched_in_texts_as_chosen(names: str, of_mixed: set[str], of_names: set[str]) -> None:
+    assert explained_words(names, "red 2019", frozenset({"red"})) == of_mixed
+    assert explained_words(names, "Red", frozenset({"red"})) == of_names

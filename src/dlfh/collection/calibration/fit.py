@@ -24,6 +24,7 @@ from dlfh.collection.calibration.model import (
     COMPLETE,
     LABEL_RANKINGS,
     N_READ,
+    NAMES_MATCHED,
     OTHERS,
     QUESTIONS,
     RANKINGS,
@@ -31,6 +32,7 @@ from dlfh.collection.calibration.model import (
     CalibrationReport,
     Fit,
     Pattern,
+    explained_words,
     label_evidence,
     patterns,
     query_values,
@@ -122,7 +124,8 @@ def _calibrate_queries(
     name, searchable = asked.modality, encoder.searchable_modalities()
     texts = tuple(samples["hashed"].texts) if asked.texts else ()
     every = [*patterns(searchable, texts)]
-    words = {ignore: _word_evidence(samples, texts, asked, ignore=ignore) for ignore in (False, True)}
+    modes = NAMES_MATCHED[2:] if encoder.word_labels_ or encoder.label_model is None else NAMES_MATCHED
+    words = {names: _word_evidence(samples, texts, asked, names) for names in modes}
     by_labels = [] if encoder.label_model is None else [asked.match]
     rankings = [*by_labels, *(each for each in RANKINGS if each not in LABEL_RANKINGS)]
     known_items = {"hashed": samples["hashed"], "learned": _as_learned(encoder, samples["hashed"])}
@@ -132,7 +135,7 @@ def _calibrate_queries(
             for kind, items in samples.items()
         }
         for ranking in rankings
-        for evidence in (words[ranking in LABEL_RANKINGS],)
+        for evidence in (words[modes[0] if ranking in LABEL_RANKINGS else modes[-1]],)
     }
     places = {kind: _places(each, rng) for kind, each in pairs[rankings[0]].items()}
 
@@ -150,10 +153,16 @@ def _calibrate_queries(
         if by_codes[2] > best_map + _MAX_LOSS_OF_LABELS:
             chosen, (modalities, with_words, best_map) = _BY_CODES, by_codes
     calibration.modalities[name], calibration.words[name], calibration.rankings[name] = modalities, with_words, chosen
-    min_word_weight = MIN_WORD_WEIGHT
-    if with_words:
-        searched = {kind: _known_item_search(each, asked, kind) for kind, each in pairs[chosen].items()}
-        min_word_weight = choose_word_weight(pairs[chosen], places, searched, modalities, best_map)
+    min_word_weight, best_quality, names = MIN_WORD_WEIGHT, -np.inf, modes[0]
+    candidates = modes[:2] if chosen in LABEL_RANKINGS else modes[-1:]
+    for mode in candidates if with_words else ():
+        of_kinds = {kind: _with_words(each, asked, words[mode], kind) for kind, each in pairs[chosen].items()}
+        searched = {kind: _known_item_search(each, asked, kind) for kind, each in of_kinds.items()}
+        weight, quality = choose_word_weight(of_kinds, places, searched, modalities, best_map)
+        if quality > best_quality + _MIN_RANK_GAIN:
+            min_word_weight, best_quality, names, pairs[chosen] = weight, quality, mode, of_kinds
+    if asked.texts:
+        calibration.names[name] = names
     for ranking, of_kinds in pairs.items():
         fits = fit_patterns(of_kinds, places, every, min_word_weight)
         calibration.fits.update({(ranking, name, pattern): fit for pattern, fit in fits.items()})
@@ -166,8 +175,8 @@ def _calibrate_queries(
         }
     several = [(pairs[chosen][kind], asked)]
     if more is not None:
-        ignore = chosen in LABEL_RANKINGS
-        evidence = _word_evidence({kind: samples[kind]}, texts if more[0].texts else (), more[0], ignore=ignore)[kind]
+        names = names if chosen in LABEL_RANKINGS else modes[-1]
+        evidence = _word_evidence({kind: samples[kind]}, texts if more[0].texts else (), more[0], names)[kind]
         of_training = _pairs(encoder, more[0], chosen, samples[kind], None, evidence, {})
         complete = complete_pairs(encoder, more[0], samples[kind]) if more[0].texts else None
         several.append((replace(of_training, counted=of_training.counted & ~more[1], complete=complete), more[0]))
@@ -199,21 +208,23 @@ def choose_word_weight(
     halves: PairsByKind,
     modalities: tuple[str, ...],
     best_map: float,
-) -> float:
-    """Return the minimum weight of words that serves known-item search best without lowering MAP.
+) -> tuple[float, float]:
+    """Return the minimum weight of words that serves known-item search best without lowering MAP, and its quality.
+
+    The quality is the sum of the reciprocal rank and MAP; minus infinity if MAP is too low.
 
     Where many items are almost certainly relevant, differences between their codes do not tell which item is meant, but
     words do.
     """
     with_words = [Pattern(kind, modalities, True) for kind in pairs]
-    best, best_rank = MIN_WORD_WEIGHT, reciprocal_rank(fit_patterns(pairs, places, with_words), halves)
-    for weight in _WORD_WEIGHTS:
+    best, best_rank, quality = MIN_WORD_WEIGHT, -np.inf, -np.inf
+    for weight in (MIN_WORD_WEIGHT, *_WORD_WEIGHTS):
         fits = fit_patterns(pairs, places, with_words, weight)
-        rank = reciprocal_rank(fits, halves)
-        min_map = best_map - _MAX_MAP_LOSS_OF_WEIGHT
-        if rank > best_rank + _MIN_RANK_GAIN and mean_average_precision(fits, pairs, modalities, True) >= min_map:
-            best, best_rank = weight, rank
-    return best
+        rank, value = reciprocal_rank(fits, halves), mean_average_precision(fits, pairs, modalities, True)
+        is_allowed = value >= best_map - _MAX_MAP_LOSS_OF_WEIGHT
+        if rank > best_rank + _MIN_RANK_GAIN and (is_allowed or weight == MIN_WORD_WEIGHT):
+            best, best_rank, quality = weight, rank, rank + value if is_allowed else -np.inf
+    return best, quality
 
 
 def _as_learned(encoder: Encoder, items: Sample) -> Sample | None:
@@ -224,23 +235,22 @@ def _as_learned(encoder: Encoder, items: Sample) -> Sample | None:
 
 
 def _word_evidence(
-    samples: Mapping[str, Sample], texts: tuple[str, ...], queries: Queries, *, ignore: bool
+    samples: Mapping[str, Sample], texts: tuple[str, ...], queries: Queries, names: str
 ) -> dict[str, WordEvidence]:
-    """Return the word evidence of queries, by kind of items, with or without the words that name labels."""
+    """Return the word evidence of queries, by kind of items, with names of labels according to `NAMES_MATCHED`."""
     evidence: dict[str, WordEvidence] = {kind: {} for kind in samples}
     if not texts:
         return evidence
     columns = ([text for sample in samples.values() for text in sample.texts[name]] for name in texts)
     words = WordIndex.build(zip(*columns, strict=True), len(texts))
     ends = np.cumsum([len(sample.labels) for sample in samples.values()])[:-1]
-    asked = queries.texts
-    if ignore:
-        asked = [without_words(text, named.words) for text, named in zip(queries.texts, queries.named, strict=True)]
-    for names in dict.fromkeys(pattern.modalities for pattern in patterns(texts, texts) if pattern.modalities):
-        places = [texts.index(name) for name in names]
+    named = zip(queries.texts, queries.named, strict=True)
+    asked = [without_words(text, explained_words(names, text, each.words)) for text, each in named]
+    for searched in dict.fromkeys(pattern.modalities for pattern in patterns(texts, texts) if pattern.modalities):
+        places = [texts.index(name) for name in searched]
         found = word_evidence(np.stack([words.coverage(text, places) for text in asked]))
         for kind, part in zip(samples, np.split(found, ends, axis=1), strict=True):
-            evidence[kind][names] = part
+            evidence[kind][searched] = part
     return evidence
 
 
@@ -291,6 +301,15 @@ def _pairs(
     words = {names: values[rows, queries.item[rows]][:, None] for names, values in known_words.items()}
     labels = tuple(values.diagonal()[:, None] for values in labels)
     return replace(pairs, known_item=Pairs(similarities, words, every, every, None, labels, none))
+
+
+def _with_words(pairs: Pairs, queries: Queries, words: Mapping[str, WordEvidence], kind: str) -> Pairs:
+    """Return pairs with other word evidence."""
+    pairs, rows = replace(pairs, words=words[kind]), np.flatnonzero(queries.is_half)
+    if pairs.known_item is None:
+        return pairs
+    known = {names: values[rows, queries.item[rows]][:, None] for names, values in words["hashed"].items()}
+    return replace(pairs, known_item=replace(pairs.known_item, words=known))
 
 
 def _known_item_search(pairs: Pairs, queries: Queries, kind: str) -> Pairs:

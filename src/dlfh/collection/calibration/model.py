@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +43,8 @@ QUESTIONS = ("names of labels", "one word", "part of a text", "whole text")
 _FUNCTION_WORDS = frozenset(("a", "an", "the", "of", "and", "or", "in", "on", "at", "for", "with", "to", "by", "from"))
 #: Suffixes of these kinds for results that have everything that a text asks for, and for others beside such results.
 COMPLETE, OTHERS = ", all found", ", others"
+#: When words that name labels are also matched in texts: never, if a text has other words, always.
+NAMES_MATCHED = ("never", "beside others", "always")
 #: A query with less than this share of the words of a typical text counts as part of a text.
 _MIN_WHOLE = 0.75
 
@@ -90,6 +93,12 @@ def question_kind(text: str | None, named: frozenset[str], typical: float) -> st
     return QUESTIONS[1 if len(words) == 1 else 2 if len(words) < _MIN_WHOLE * typical else 3]
 
 
+def explained_words(names: str, text: str | None, named: frozenset[str]) -> frozenset[str]:
+    """Return the words of a text that are not matched in texts, given those that name labels and `NAMES_MATCHED`."""
+    is_matched = names == NAMES_MATCHED[2] or (names == NAMES_MATCHED[1] and not named.issuperset(tokens(text or "")))
+    return frozenset() if is_matched else named
+
+
 def content_words(text: str, named: frozenset[str] = frozenset()) -> list[str]:
     """Return the words of a text that an item must have to have everything that the text asks for.
 
@@ -116,8 +125,12 @@ def label_evidence(model: LabelModel, queries: Singles, scores: Floats, match: M
     """
     of_none = model.terms(queries, np.zeros((1, model.n_labels), np.float32), match).sum(axis=2, dtype=np.float64)
     none = probability_of(of_none, match, exclusive=model.exclusive)
-    p = np.clip(probability_of(scores, match, exclusive=model.exclusive) - none, _SMALLEST, 1 - _SMALLEST)
-    return np.log(p / (1 - p)), none
+    return _match_evidence(probability_of(scores, match, exclusive=model.exclusive), none), none
+
+
+def _match_evidence(probabilities: Floats, none: Floats | float) -> Floats:
+    p = np.clip(probabilities - none, _SMALLEST, 1 - _SMALLEST)
+    return np.log(p / (1 - p))
 
 
 class LabelEvidence:
@@ -127,12 +140,11 @@ class LabelEvidence:
     """
 
     def __init__(self, model: LabelModel, query: Singles, match: Match) -> None:
-        self._parameters = model, query[None], match
+        self._probability = partial(probability_of, match=match, exclusive=model.exclusive)
         self.of_none = float(label_evidence(model, query[None], np.zeros((1, 0)), match)[1][0, 0])
 
     def __call__(self, distances: Floats) -> Floats:
-        model, query, match = self._parameters
-        return label_evidence(model, query, -distances[None], match)[0][0]
+        return _match_evidence(self._probability(-distances), self.of_none)
 
 
 def word_evidence(coverage: Floats) -> Floats:
@@ -173,6 +185,7 @@ class Calibration:
         which are overestimated because they are the best of many. Results with all labels and words that a text asks
         for come first. They have a separate weight and bias, and so have other results of the same query.
     n_words: By text modality, the median number of words of a text.
+    names: By text modality, when words that name labels are also matched in texts, one of `NAMES_MATCHED`.
     """
 
     fits: dict[tuple[str, str, Pattern], Fit] = field(default_factory=dict)
@@ -182,6 +195,7 @@ class Calibration:
     label_words: dict[str, dict[str, str]] = field(default_factory=dict)
     shown: dict[tuple[str, str], Fit] = field(default_factory=dict)
     n_words: dict[str, float] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
 
     def shown_log_odds(self, log_odds: Floats, kind: tuple[str, str], complete: Mask | bool) -> Floats:
         """Return corrected log-odds for the results of a query, given its modality and kind.
@@ -230,7 +244,10 @@ class Calibration:
         defaults = {"modalities": modalities, "words": dict(self.words), "rankings": dict(self.rankings)}
         label_words = {name: {**words} for name, words in self.label_words.items()}
         shown = [{"query": query, "kind": kind, **fit._asdict()} for (query, kind), fit in self.shown.items()]
-        return {"fits": fits, **defaults, "label_words": label_words, "shown": shown, "n_words": dict(self.n_words)}
+        return {"fits": fits, **defaults, "label_words": label_words, "shown": shown} | {
+            "n_words": dict(self.n_words),
+            "names": dict(self.names),
+        }
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], modalities: Sequence[str]) -> Calibration:
@@ -269,7 +286,10 @@ class Calibration:
                 )
             shown[entry["query"], str(entry["kind"])] = Fit((max(float(numbers[0]), 0.0),), float(numbers[1]))
         n_words = {name: float(n) for name, n in plain.get("n_words", {}).items()}
-        return cls(fits, searched, dict(plain["words"]), rankings, label_words, shown, n_words)
+        names = dict(plain.get("names", {}))
+        if not {*names} <= {*modalities} or not {*names.values()} <= {*NAMES_MATCHED}:
+            raise ValueError("its calibration must store for each modality when names of labels are matched in texts")
+        return cls(fits, searched, dict(plain["words"]), rankings, label_words, shown, n_words, names)
 
 
 def _is_coefficient(value: Any) -> bool:
