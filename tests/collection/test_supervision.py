@@ -128,3 +128,23 @@ def test_half_of_the_items_or_a_hundred_are_enough(n_labelled: int, n_items: int
 
 def test_words_stand_for_the_labels_that_they_name() -> None:
     assert named(["shoe", "red"], [["Shoes", "on sale"], []]) == {"shoe": "Shoes", "red": "red"}
+
+
+def test_few_labels_are_guessed_beside_words_and_words_are_not_suggested(items: Items, tmp_path: Path) -> None:
+    kinds = [next(kind for kind in KINDS if kind in text) for text in items.modalities["text"]]
+    few = [[f"kind {kind}"] if row % 8 == 0 else [] for row, kind in enumerate(kinds)]
+    about = [{**each, "labels": given} for each, given in zip(items.metadata, few, strict=True)]
+    built = Collection.build(tmp_path / "shop", replace(items, labels=few, metadata=about), encoder())
+    with built.collection as collection:
+        assert {*collection.encoder.model_.label_names_} > {"cat", "kind cats"}
+        found = collection.suggest(precision=0.5)
+        assert {label for _, label, _ in found} <= {f"kind {kind}" for kind in KINDS}
+        assert np.mean([label == f"kind {kinds[int(name)]}" for name, label, _ in found]) > 0.8
+        assert len(found) > 100
+
+
+def test_a_word_stands_for_a_label_only_where_labels_are_unknown(items: Items) -> None:
+    made = encoder()
+    made.word_labels_ = {"dog": "Dogs", "horse": "horse"}
+    texts = [{"text": "a dog on a horse"}] * 2
+    assert made.with_words([["old"], []], texts) == [["old", "horse"], ["Dogs", "horse"]]

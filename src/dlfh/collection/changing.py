@@ -85,7 +85,9 @@ def put_items(
             new = old | new | ({CONTENTS: contents} if contents else {})
             labels[row] = labels[row] or list(old.get("labels", []))
         metadata.append(new)
-        (labels[row],) = encoder.with_words([labels[row]], [new])
+    with_words = encoder.with_words([labels[row] for row in rows.tolist()], metadata)
+    for row, complete in zip(rows.tolist(), with_words, strict=True):
+        labels[row] = complete
     coded = encoder.encode_items(vectors, labels, training)
     if known:
         fill_in_codes(collection, coded, labels, known)

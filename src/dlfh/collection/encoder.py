@@ -179,6 +179,7 @@ class Encoder(Parameterized):
         learn from every labelled item, others from complete items. Items without labels take part if the method is
         unsupervised, trains itself (``self_training``), or predicts their labels from two or more modalities.
         """
+        from dlfh.collection.query import labels_of
         from dlfh.collection.training import fit_vectors  # not needed to search
 
         self._check_learnable(items)
@@ -186,7 +187,8 @@ class Encoder(Parameterized):
         complete = items.take(np.flatnonzero(items.complete()))
         featurizers = self._choose_featurizers(complete.modalities, complete.labels)
         vectors = ItemVectors.from_items(featurizers, items, fit=True)
-        return fit_vectors(self, featurizers, vectors, items.labels, unfitted(self.model))
+        given = [labels_of(each) for each in items.metadata] if self.word_labels_ else None
+        return fit_vectors(self, featurizers, vectors, items.labels, unfitted(self.model), given)
 
     def partial_fit(self, items: Items) -> tuple[int, list[Problem]]:
         """Update the model with more items, as `DLFH.partial_fit` does; return their number and the problems.
@@ -375,7 +377,10 @@ class Encoder(Parameterized):
         return combined
 
     def with_words(self, labels: Sequence[Sequence[str]], metadata: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-        """Return the labels of items, followed by the words of their texts that count as labels."""
+        """Return the labels of items, followed by the words of their texts that count as labels.
+
+        A word that names a label stands for it, but not for an item with labels: these are known.
+        """
         names = [
             name
             for name, given in getattr(self, "featurizers_", self.featurizers).items()
@@ -385,7 +390,8 @@ class Encoder(Parameterized):
         for known, about in zip(found, metadata, strict=True) if self.word_labels_ else ():
             texts = (about.get(name) for name in names)
             words = (singular(word) for text in texts if isinstance(text, str) for word in tokens(text))
-            known += dict.fromkeys(self.word_labels_[word] for word in words if word in self.word_labels_)
+            counted = (word for word in words if word in self.word_labels_)
+            known += [self.word_labels_[word] for word in counted if not known or self.word_labels_[word] == word]
             known[:] = dict.fromkeys(known)
         return found
 

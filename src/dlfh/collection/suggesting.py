@@ -227,8 +227,17 @@ def _sample(positions: Integers) -> Integers:
 
 
 def predicted(collection: Collection, positions: Integers) -> Iterator[tuple[list[str], Singles, Mask]]:
-    """Yield the ids, predicted probabilities and known labels (n, n_labels) of items, a batch at a time."""
+    """Yield the ids, predicted probabilities and known labels (n, n_labels) of items, a batch at a time.
+
+    Words that count as labels have a probability of 0 if any item has labels.
+    """
     encoder, model = collection.encoder, _label_model(collection.encoder)
+    only_words = np.zeros(model.n_labels, bool)
+    if encoder.word_labels_:  # few items have labels
+        labelled = collection.index.positions()[~collection.index.matches(_UNLABELLED)]
+        stored = collection.index.existing_items(labelled.tolist())
+        given = {label for _, item in stored for label in labels_of(item.metadata or {})}
+        only_words = np.array([bool(given) and name not in given for name in model.names or ()])
     size = max(1, min(_MAX_BATCH, _MAX_PROBABILITIES // model.n_labels))
     for start in range(0, len(positions), size):
         checkpoint()
@@ -244,6 +253,7 @@ def predicted(collection: Collection, positions: Integers) -> Iterator[tuple[lis
             rows = [row for row, each in enumerate(codes) if tuple(each) == names]
             by_name = {name: np.stack([codes[row][name] for row in rows]) for name in names}
             probabilities[rows] = model.fuse({name: model.decode_suggested(name, by_name[name]) for name in names})
+        probabilities[:, only_words] = 0
         known, _ = encoder.label_rows([labels_of(item.metadata or {}) for item in items])
         yield [item.id for item in items], probabilities, known > 0
 

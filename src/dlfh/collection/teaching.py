@@ -205,7 +205,8 @@ def _learn(collection: Collection, stored: Sequence[Item]) -> tuple[Encoder, lis
     n_held_out = default_held_out(len(complete)) if old.calibration_ is None else 0
     held_out = np.sort(np.random.default_rng(0).permutation(complete)[:n_held_out])
     kept = np.setdiff1d(np.arange(len(stored)), held_out)
-    encoder, training = refit(old, vectors.subset(kept), [labels[row] for row in kept.tolist()])
+    given = [known[row] for row in kept.tolist()] if words else None
+    encoder, training = refit(old, vectors.subset(kept), [labels[row] for row in kept.tolist()], given)
     groups: list[Group] = [(kept, training.vectors, [labels[row] for row in kept.tolist()], training)]
     if n_held_out:
         queries, of_queries = vectors.subset(held_out), [labels[row] for row in held_out.tolist()]

@@ -24,6 +24,8 @@ from dlfh.methods import DLFH, CrossModalHasher
 #: Minimum number and maximum share of labelled items to guess the labels of others (a few others add little, and may be
 #: of another kind), and maximum number of others, drawn at random.
 _MIN_LABELLED, _MAX_SHARE, _MAX_GUESSED = 50, 0.5, 10_000
+#: Minimum number of labelled items to guess the labels of others, where words count as labels, too.
+_MIN_GIVEN = 20
 #: Minimum probability of a guessed label; the most probable label always counts.
 _GUESSED = 0.5
 #: Maximum number of training items per modality whose leave-one-out label probabilities calibration uses.
@@ -38,25 +40,32 @@ def fit_vectors(
     vectors: ItemVectors,
     labels: Sequence[Sequence[str]] | None,
     model: CrossModalHasher,
+    given: Sequence[Sequence[str]] | None = None,
 ) -> Training:
-    """Fit an encoder to the vectors and labels of items, with an unfitted model."""
+    """Fit an encoder to the vectors and labels of items, with an unfitted model.
+
+    given: The labels without words, if words of texts count as labels. Labels that items lack are then guessed.
+    """
     known = [list(given) for given in labels or [[]] * vectors.n_items]
-    labelled = np.array([bool(given) or not model.info.supervised for given in known], bool)
+    labelled = np.array([bool(each) or not model.info.supervised for each in known], bool)
     present = {name: vectors.present(name) for name in featurizers}
     again = unfitted(model)
     again._known_codes = getattr(model, "_known_codes", None)
-    rows = _fit(encoder, featurizers, vectors, known, labelled, model)
-    guessed = _guess(encoder, vectors, labelled)
-    if guessed:
-        for row, given in guessed.items():
-            known[row] = given
+    taught, first, least = labelled, known, _MIN_LABELLED
+    if given is not None and _is_learnable(has_given := np.array([*map(bool, given)], bool), present):
+        taught, first, least = has_given, [list(each) for each in given], _MIN_GIVEN
+    rows = _fit(encoder, featurizers, vectors, first, taught, model)
+    guessed = _guess(encoder, vectors, taught, least)
+    if guessed or first is not known:
+        for row, labels_of_row in guessed.items():
+            known[row] = [*dict.fromkeys([*known[row], *labels_of_row])]
         rows = _fit(encoder, featurizers, vectors, known, labelled | np.array([*map(bool, known)]), again)
     model = encoder.model_
     is_used = np.zeros(len(known), bool)
     is_used[rows] = True
     learns_codes = "learned" in model.info.protocols
-    taught = is_used & np.array([bool(given) or not model.info.supervised for given in known], bool)
-    used = {name: taught & mask & learns_codes for name, mask in present.items()}
+    is_taught = is_used & np.array([bool(each) or not model.info.supervised for each in known], bool)
+    used = {name: is_taught & mask & learns_codes for name, mask in present.items()}
     incomplete = is_used & ~np.logical_and.reduce([labelled, *present.values()])
     leave_one_out, suggested, queries = {}, {}, {}
     for name, mask in used.items():
@@ -64,17 +73,17 @@ def fit_vectors(
         if not len(points):
             continue
         matrix, codes = vectors.take(name, points), np.asarray(model.codes_[name])[np.searchsorted(rows, points)]
-        values = model.project_leave_one_out(name, matrix, codes)
-        if values is not None:
-            leave_one_out[name] = values
+        indicator = None
         if encoder.label_model is not None and name != LABEL_WORDS:
             indicator, _ = encoder.label_rows([known[point] for point in points.tolist()])
-            probabilities = model.label_probabilities_leave_one_out(name, matrix, indicator)
-            if probabilities is not None:
-                suggested[name] = encoder.label_model.encode_suggested(name, probabilities)
-                some = np.flatnonzero(labelled[points])
-                some = some[:: len(some) // _MAX_LEFT_OUT + 1]
-                queries[name] = points[some], probabilities[some]
+        values, probabilities = model._leave_one_out(name, matrix, codes, indicator)
+        if values is not None:
+            leave_one_out[name] = values
+        if encoder.label_model is not None and probabilities is not None:
+            suggested[name] = encoder.label_model.encode_suggested(name, probabilities)
+            some = np.flatnonzero(labelled[points])
+            some = some[:: len(some) // _MAX_LEFT_OUT + 1]
+            queries[name] = points[some], probabilities[some]
     learned = {name: mask & labelled for name, mask in used.items()}
     return Training(vectors, rows, learned, used, int(incomplete.sum()), leave_one_out, suggested, queries)
 
@@ -103,11 +112,16 @@ def _fit(
     return rows
 
 
-def _guess(encoder: Encoder, vectors: ItemVectors, labelled: Mask) -> dict[int, list[str]]:
+def _is_learnable(labelled: Mask, present: Mapping[str, Mask]) -> bool:
+    """Return whether enough items have labels to guess others, beside words, and some of them each modality."""
+    return bool(labelled.sum() >= _MIN_GIVEN and all((labelled & mask).any() for mask in present.values()))
+
+
+def _guess(encoder: Encoder, vectors: ItemVectors, labelled: Mask, least: int) -> dict[int, list[str]]:
     """Return guessed labels of the items that have none, but two or more modalities to guess from."""
     model, names = encoder.label_model, encoder.searchable_modalities()
     trains_itself = int(getattr(encoder.model_, "self_training", 0)) > 0
-    if model is None or trains_itself or labelled.sum() < _MIN_LABELLED or labelled.mean() > _MAX_SHARE:
+    if model is None or trains_itself or labelled.sum() < least or labelled.mean() > _MAX_SHARE:
         return {}
     present = np.stack([vectors.present(name) for name in names])
     rows = np.flatnonzero(~labelled & (present.sum(axis=0) == len(names)) & (len(names) > 1))
@@ -123,7 +137,12 @@ def _guess(encoder: Encoder, vectors: ItemVectors, labelled: Mask) -> dict[int, 
     return guessed
 
 
-def refit(encoder: Encoder, vectors: ItemVectors, labels: Sequence[Sequence[str]]) -> tuple[Encoder, Training]:
+def refit(
+    encoder: Encoder,
+    vectors: ItemVectors,
+    labels: Sequence[Sequence[str]],
+    given: Sequence[Sequence[str]] | None = None,
+) -> tuple[Encoder, Training]:
     """Return an encoder with the same features, fitted to the vectors and labels of items, and its training.
 
     The model of an unsupervised encoder becomes `DLFH`. Codes of known label sets stay. Learners that were chosen on
@@ -141,7 +160,7 @@ def refit(encoder: Encoder, vectors: ItemVectors, labels: Sequence[Sequence[str]
         add_label_words(featurizers[LABEL_WORDS], vectors, labels)
     new = Encoder(featurizers, model)
     new.word_labels_ = encoder.word_labels_
-    training = fit_vectors(new, featurizers, vectors, labels, model)
+    training = fit_vectors(new, featurizers, vectors, labels, model, given)
     fitted: Any = new.model_
     if chosen and not fitted.chosen_:
         fitted.hash_function, fitted.chosen_ = old.hash_function, chosen  # type: ignore[attr-defined]
