@@ -109,18 +109,19 @@ def unseen(encoder: Encoder, queries: Items, database: Items) -> dict[str, float
     return found
 
 
-def suggested(encoder: Encoder, items: Items) -> float:
-    """Return the mean average precision of the true labels among predicted ones, from both modalities."""
+def suggested(encoder: Encoder, items: Items, given: set[str]) -> float:
+    """Return the mean average precision of the true labels among the predicted ones that some training item has."""
     model = encoder.label_model
     if model is None:
         return 0.0
     vectors = {name: encoder.featurize(name, items.modalities[name]) for name in MODALITIES}
     found = model.fuse({name: encoder.label_probabilities(name, vectors[name]) for name in MODALITIES})
-    names, scores = [*map(str, model.names or ())], []
-    for row, given in zip(found, items.labels or [], strict=True):
-        right = np.isin(np.array(names)[np.argsort(-row)], given)
+    names, scores = np.array([*map(str, model.names or ())]), []
+    found, names = found[:, (kept := np.isin(names, [*given]))], names[kept]
+    for row, true in zip(found, items.labels or [], strict=True):
+        right = np.isin(names[np.argsort(-row)], true)
         hits = np.flatnonzero(right)
-        scores.append(float(((np.arange(len(hits)) + 1) / (hits + 1)).sum() / len(given)))
+        scores.append(float(((np.arange(len(hits)) + 1) / (hits + 1)).sum() / len(true)))
     return float(np.mean(scores))
 
 
@@ -203,7 +204,9 @@ def curves(name: str, items: Items, seed: int) -> dict[str, Any]:
     for share in (0.0, *SHARES):
         labelled = {*order[: round(share * len(train))].tolist()}
         labels = [given if row in labelled else [] for row, given in enumerate(train.labels or [])]
-        part = replace(without_labels(train), labels=labels)
+        free, names = without_labels(train), {label for given in labels for label in given}
+        about = [{**each, "labels": given} for each, given in zip(free.metadata, labels, strict=True)]
+        part = replace(free, labels=labels, metadata=about)
         for way in ("labelled alone", "all items") if 0 < share < 1 else ("all items",):
             encoder = new_encoder()
             taught = part
@@ -211,18 +214,20 @@ def curves(name: str, items: Items, seed: int) -> dict[str, Any]:
                 taught, _ = supervision.supervise(encoder, part)
             with _guessing(way == "all items"):
                 encoder.fit_items(taught)
-            rows[f"{way} {share:g}"] = {**unseen(encoder, queries, database), "suggested": suggested(encoder, queries)}
+            rows[f"{way} {share:g}"] = unseen(encoder, queries, database)
+            rows[f"{way} {share:g}"]["suggested"] = suggested(encoder, queries, names)
     with tempfile.TemporaryDirectory() as folder:
         Collection.build(Path(folder) / "shop", without_labels(train), new_encoder(), hold_out=0).collection.close()
         truth = dict(zip(train.ids, train.labels or [], strict=True))
         with Collection.open(Path(folder) / "shop", writable=True) as collection:
-            n = 0
+            n, names = 0, set[str]()
             for share in SHARES[:-2]:
                 for identifier in collection.label_next(round(share * len(train)) - n):
                     n += collection.label([identifier], add=truth[identifier])
+                    names |= {*truth[identifier]}
                 collection.relearn()
                 found = unseen(collection.encoder, queries, database)
-                rows[f"next {share:g}"] = {**found, "suggested": suggested(collection.encoder, queries)}
+                rows[f"next {share:g}"] = {**found, "suggested": suggested(collection.encoder, queries, names)}
     return rows
 
 
