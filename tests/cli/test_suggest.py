@@ -11,6 +11,7 @@ import pytest
 
 from dlfh import Collection
 from dlfh.cli import main
+from dlfh.collection.marks import read_marks
 
 
 def test_suggestions_are_printed_and_written(shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,6 +72,19 @@ def test_labels_are_changed_and_learned(shop: Path, tmp_path: Path, capsys: pyte
     found = [item["id"] for item in json.loads(capsys.readouterr().out)]
     assert "9.png" not in found
     assert "11.png" in found
+
+
+def test_marks_are_kept_on_request(shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(shutil.copytree(shop, tmp_path / "shop"))
+    marks = ["--irrelevant", "9.png", "--relevant", "11.png"]
+    assert main(["search", str(folder), "level", *marks]) == 0
+    assert read_marks(folder) == []
+    for wrong in (["level", "--keep"], ["--similar", "1.png", *marks, "--keep"], [*marks, "--keep"]):
+        assert main(["search", str(folder), *wrong]) == 2
+        assert "--keep needs a text, --image or --query alone" in capsys.readouterr().err
+    assert main(["search", str(folder), "level", *marks, "--keep"]) == 0
+    (kept,) = read_marks(folder)
+    assert (kept.text, kept.relevant, kept.irrelevant) == ("level", ("11.png",), ("9.png",))
 
 
 @pytest.mark.parametrize(

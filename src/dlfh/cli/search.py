@@ -126,6 +126,7 @@ def search(
     irrelevant: list[str] | None = option(
         "Leave this item out and rank items like it lower: the id of a wrong answer; repeatable.", metavar="ID"
     ),
+    keep: bool = option("Keep the answers given as right or wrong, for dlfh relearn to learn from.", default=False),
     where: list[str] | None = option(
         "Filter by labels and columns: brand=Acme, 'price<20' or JSON; all filters must match.", metavar="FILTER"
     ),
@@ -148,6 +149,7 @@ def search(
     $ dlfh search shop/ shoes --where brand=Acme --where 'price<20'
     $ dlfh search shop/ --similar sku-17 -o similar.png
     $ dlfh search shop/ shoes --relevant sku-17 --irrelevant sku-20     [dim](ranked again)[/dim]
+    $ dlfh search shop/ shoes --relevant sku-17 --keep     [dim](and kept for dlfh relearn)[/dim]
     $ dlfh search shop/     [dim](a prompt; Ctrl-D exits)[/dim]
     """
     if "numpy" not in sys.modules:
@@ -163,6 +165,8 @@ def search(
     n_given = len(queries.keys() - {"text"})
     if n_given > 1:
         raise InputError(f"expected one of --image, --similar and --query, with or without a text, got {n_given}")
+    if keep and (similar is not None or len(queries) != 1 or not (relevant or irrelevant)):
+        raise InputError("--keep needs a text, --image or --query alone, with --relevant or --irrelevant")
     outputs = []
     if output is not None:
         from dlfh.collection.pictures import page_path
@@ -186,6 +190,10 @@ def search(
             session.answer(asked)
         else:
             _run_prompt(session)
+    if keep:
+        with open_collection(collection, writable=True) as opened:
+            modality = opened.searcher.modality_of(asked)
+            opened.mark(modality, asked.value, relevant=relevant or (), irrelevant=irrelevant or ())
 
 
 def _query(collection: Collection, option: str, value: Any, literal: bool = False) -> Query:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 #: Files beside model and index that a copy also gets, and their maximum size.
-_SIDE_FILES, _MAX_SIDE_BYTES = ("evaluation.json", "similar.txt", "synonyms.txt", "title.txt"), 1 << 24
+_SIDE_FILES, _MAX_SIDE_BYTES = ("evaluation.json", "marks.json", "similar.txt", "synonyms.txt", "title.txt"), 1 << 24
 #: Maximum number of attempts to open a collection while it is learning again.
 _ATTEMPTS = 10
 
@@ -458,6 +458,29 @@ class Collection:
         from dlfh.collection.teaching import label_next
 
         return label_next(self, n)
+
+    def mark(self, modality: str, value: Any, *, relevant: Sequence[str] = (), irrelevant: Sequence[str] = ()) -> int:
+        """Keep which answers to a question are right or wrong, for `relearn` to learn from.
+
+        The question is stored in the folder of the collection, as its text or its vector, so ask before you keep what
+        other people searched for. Marks replace earlier ones of the same question; without any, it is forgotten.
+        To only rank answers again, pass the marks to `search`.
+
+        Parameters
+        ----------
+        modality, value : str, and a single text, image or vector
+            The question, as for `search`.
+        relevant, irrelevant : sequence of str
+            Ids of right and of wrong answers.
+
+        Returns
+        -------
+        int
+            Number of questions with marks. The oldest are dropped above 16 MB.
+        """
+        from dlfh.collection.marks import keep_marks
+
+        return keep_marks(self, modality, value, relevant, irrelevant)
 
     def relearn(self) -> RelearnResult:
         """Learn again from all labels, and encode all items again, in seconds.
