@@ -145,7 +145,7 @@ def test_both_warn_of_unknown_words(both: tuple[Collection, Client]) -> None:
 
 
 def test_the_methods_of_client_and_collection_have_the_same_parameters() -> None:
-    for name in ("search", "similar", "suggest", "get", "label", "label_next", "add", "remove", "close"):
+    for name in ("search", "similar", "suggest", "get", "label", "label_next", "mark", "add", "remove", "close"):
         own, other = (inspect.signature(getattr(kind, name)).parameters for kind in (Client, Collection))
         for parameter in other.values():
             if (name, parameter.name) != ("add", "vectors"):  # the service computes features itself
@@ -219,6 +219,13 @@ def test_changes_have_the_same_effect(stripes_folder: Path, photos: Path, tmp_pa
         lambda c: c.label(["h", "nope"], add=["level"]),
         lambda c: c.label(["h"], add=["level"], remove=["level"]),
         lambda c: c.get("h").metadata["labels"],
+        lambda c: c.mark("text", "level stripes", relevant=["h"], irrelevant=["8.png", "8.png"]),
+        lambda c: c.mark("image", photos / "8.png", relevant=["8.png"]),
+        lambda c: c.mark("text", " level stripes ", relevant=["8.png"]),
+        lambda c: c.mark("text", "level stripes", relevant=["h"], irrelevant=["h"]),
+        lambda c: c.mark("text", ["level", "upright"], relevant=["h"]),
+        lambda c: c.mark("sound", "level", relevant=["h"]),
+        lambda c: c.mark("text", "level stripes"),
         lambda c: c.remove(["h", "nope"]),
         lambda c: "h" in c,
         lambda c: c.remove(["h", "z/1"]),

@@ -44,6 +44,7 @@ TABLE = {
     ("POST", "/v1/items"): "--pp",
     ("POST", "/v1/remove"): "--pp",
     ("POST", "/v1/label"): "--pp",
+    ("POST", "/v1/feedback"): "--pp",
     ("POST", "/v1/undo"): "--pp",
     ("PUT", "/v1/items/new"): "--pp",
     ("PATCH", "/v1/items/8.png"): "--pp",

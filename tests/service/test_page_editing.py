@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
+from dlfh.collection.marks import read_marks
 from tests.service.browsing import Tab, tab
 from tests.service.conftest import TOKEN, Running
 
@@ -131,7 +132,9 @@ def test_an_item_is_labelled_and_deleted_on_its_own_page(editable: Tab, writable
     undo(editable, writable, before, lambda: n_items(writable))
 
 
-def test_marks_change_the_results_at_once(editable: Tab, writable: Running) -> None:
+def test_marks_change_the_results_at_once_and_are_kept_on_request(
+    editable: Tab, writable: Running, icons: Path
+) -> None:
     editable.go("?q=arrow")
     wrong, right = editable.ids[0], editable.ids[3]
     editable.page.locator("#answers a.card").first.focus()
@@ -148,6 +151,22 @@ def test_marks_change_the_results_at_once(editable: Tab, writable: Running) -> N
     expect(row.locator(".tool.right")).to_have_attribute("aria-pressed", "true")
     expected = writable.search(text="arrow", relevant=[right], irrelevant=[wrong], k=24)["results"][0]["answers"]
     assert editable.settle().ids[:24] == [answer["id"] for answer in expected]
+    assert read_marks(icons) == []  # marks are kept only on request
+    editable.page.click("#keep-marks")
+    expect(editable.page.locator("#toast")).to_contain_text("Kept.")
+    (kept,) = read_marks(icons)
+    assert (kept.text, kept.relevant, kept.irrelevant) == ("arrow", (right,), (wrong,))
+    assert editable.faults() == []
+    editable.page.click("#marks")
+    editable.page.wait_for_url("**?q=arrow")
+
+
+def test_visitors_who_may_not_write_are_not_offered_to_keep_marks(page: Tab) -> None:
+    page.go("?q=arrow")
+    page.page.locator("#answers a.card").first.focus()
+    page.page.keyboard.press("r")
+    expect(page.page.locator("#marks")).to_contain_text("1 right")
+    expect(page.page.locator("#keep-marks")).to_have_count(0)
 
 
 def test_dropped_pictures_are_added_with_captions(editable: Tab, writable: Running, icons: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 
 from dlfh import Collection
+from dlfh.collection.marks import read_marks
 from tests.service.conftest import TOKEN, Running, serving
 
 
@@ -287,6 +288,38 @@ def test_marked_results_change_the_ranking(writable: Running) -> None:
     assert (unknown.status_code, "'none'" in unknown.json()["error"]) == (422, True)
     both = writable.client.post("/v1/search", json={"text": "stripes", "relevant": [wrong], "irrelevant": [wrong]})
     assert both.status_code == 422
+
+
+def test_feedback_is_kept_and_replaced(writable: Running, folder: Path, photos: Path) -> None:
+    def give(status: int = 200, **feedback: Any) -> Any:
+        response = writable.client.post("/v1/feedback", json=feedback)
+        assert response.status_code == status, response.text
+        return response.json()
+
+    state = writable.search(text="stripes")["state"]
+    assert give(text="stripes", relevant=["9.png"], irrelevant=["8.png"]) == {"state": state, "queries": 1}
+    key = ok(writable.client.post("/v1/queries/image", files={"image": (photos / "8.png").read_bytes()}))["key"]
+    assert give(image=key, relevant=["9.png"])["queries"] == 2
+    assert give(text="stripes", relevant=["10.png"])["queries"] == 2
+    picture, words = read_marks(folder)
+    assert (words.text, words.relevant, words.irrelevant) == ("stripes", ("10.png",), ())
+    assert (picture.modality, picture.text, picture.relevant) == ("image", "", ("9.png",))
+    for message, status, wrong in (
+        ("unknown item 'none'", 404, {"text": "stripes", "relevant": ["9.png", "none"]}),
+        ("exactly one of text, image and vector", 422, {"text": "stripes", "image": key}),
+        ("both", 422, {"text": "stripes", "relevant": ["9.png"], "irrelevant": ["9.png"]}),
+        ("empty", 422, {"text": "  ", "relevant": ["9.png"]}),
+        ("modality", 422, {"text": "stripes", "modality": "sound", "relevant": ["9.png"]}),
+        ("modality", 422, {"vector": [1.0], "modality": "sound", "relevant": ["9.png"]}),
+        ("is not kept any more", 404, {"image": "0" * 32, "relevant": ["9.png"]}),
+    ):
+        assert message in give(status, **wrong)["error"]
+    assert read_marks(folder) == [picture, words]
+    headers = {"idempotency-key": "once"}
+    for _ in range(2):
+        response = writable.client.post("/v1/feedback", json={"text": "stripes"}, headers=headers)
+        assert ok(response)["queries"] == 1
+    assert [each.modality for each in read_marks(folder)] == ["image"]
 
 
 def test_what_to_label_next_comes_with_suggestions(writable: Running) -> None:

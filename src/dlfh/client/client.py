@@ -245,6 +245,22 @@ class Client:
         """Return the ids of items to label next, like `Collection.label_next`."""
         return [item["id"] for item in self._transport.json("GET", "/v1/label/next", params={"n": n})["items"]]
 
+    def mark(self, modality: str, value: Any, *, relevant: Sequence[str] = (), irrelevant: Sequence[str] = ()) -> int:
+        """Keep which results of a query are right or wrong, like `Collection.mark`."""
+        takes = self._facts()[0]
+        check_choice(modality, "modality", tuple(takes))
+        if not is_single(value, takes[modality]):
+            raise InputError("marks are kept for one question at a time: pass a single text, image or vector")
+        if takes[modality] == "texts":
+            query = {"text": value}
+        elif takes[modality] == "images":
+            files = {"image": _encode_image(value)}
+            query = {"image": self._transport.json("POST", "/v1/queries/image", files=files)["key"]}
+        else:
+            query = {"vector": _encode_vectors([value])[0]}
+        marks = {"relevant": [*relevant], "irrelevant": [*irrelevant]}
+        return int(self._transport.json("POST", "/v1/feedback", json=query | {"modality": modality} | marks)["queries"])
+
     def relearn(self) -> dict[str, Any]:
         """Let the service learn again from all labels, which may take minutes; needs a key with the role admin."""
         return dict(self._transport.json("POST", "/v1/relearn", repeatable=False, timeout=None))

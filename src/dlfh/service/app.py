@@ -18,6 +18,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 
 from dlfh._version import __version__
+from dlfh.collection.query import Query
 from dlfh.errors import DataWarning, DLFHError, InputError
 from dlfh.service import answering, endpoints, schemas
 from dlfh.service.answering import Batcher, RequestError, SearchRequest
@@ -36,6 +37,7 @@ _MAX_INLINE_BYTES = 1 << 16  # larger bodies are parsed in a worker thread, beca
 _MAX_SIMPLE_K, _MAX_SIMPLE_BYTES = 100, 1 << 11
 _LEARNING_SECONDS = 3600.0  # time limit for learning again
 _MAX_KEY = 200  # maximum length of an idempotency key
+_LOGGED = ("items", "added", "replaced", "removed", "queries")  # counts in the response to a change
 _DESCRIPTION = """Search a collection by text, image, item, vector or code.
 
 Results have probabilities and codes. Errors have an HTTP status and a message: `{"error": "..."}`."""
@@ -205,16 +207,21 @@ class Service:
             raise InputError("a radius is allowed for a single query only")
         if any(query.kind == "text" and len(query.value) > limits.text for query in queries):
             raise InputError(f"a text can have at most {limits.text:,} characters")
-        searcher = self.states.current.searcher
         for query in queries:
-            if query.kind == "image":
-                query.value = self.resources.query_images.get(query.value)
-            if query.kind == "vector":
-                name, n = searcher.modality_of(query), len(query.value)
-                expected = searcher.encoder.model_.n_features_[name]
-                if n != expected:
-                    raise InputError(f"modality {name!r} has {n} features but the model expects {expected}")
+            self.prepare(query)
         return search
+
+    def prepare(self, query: Query) -> Query:
+        """Replace the key of an image by the image, and check the length of a vector."""
+        if query.kind == "image":
+            query.value = self.resources.query_images.get(query.value)
+        if query.kind == "vector":
+            searcher = self.states.current.searcher
+            name, n = searcher.modality_of(query), len(query.value)
+            expected = searcher.encoder.model_.n_features_[name]
+            if n != expected:
+                raise InputError(f"modality {name!r} has {n} features but the model expects {expected}")
+        return query
 
     def answer(self, requests: Sequence[SearchRequest]) -> Sequence[Any]:
         """Return a response in JSON, or an exception, for each request."""
@@ -239,7 +246,7 @@ class Service:
 
         def make() -> dict[str, Any]:
             done = work(self.changes)
-            self.log.event("changed", **{name: done[name] for name in ("items", "added", "replaced", "removed")})
+            self.log.event("changed", **{name: done[name] for name in _LOGGED if name in done})
             return done
 
         def answer(_: Any) -> Sequence[Any]:

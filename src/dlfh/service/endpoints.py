@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mimetypes
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 from urllib.parse import quote, unquote_to_bytes
 
 from fastapi import FastAPI, Query, Request, Response
-from fastapi.responses import FileResponse, RedirectResponse
+from fastapi.responses import RedirectResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, ValidationError
 from starlette.convertors import StringConvertor, register_url_convertor
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from dlfh.service.app import Resources, Service
 
 _JSON = "application/json"
+_STYLES = ("style", "answers", "panels", "item", "map")  # style sheets of the page; later ones take precedence
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -275,6 +277,16 @@ def add_changes(app: FastAPI, service: Service) -> None:
         """Add labels to items and remove labels from them: all items or, if an id is unknown, none."""
         return await change(request, schemas.LabelChange, label_items)
 
+    def keep_feedback(changes: Changes, new: schemas.Feedback) -> dict[str, Any]:
+        return changes.mark(service.prepare(new.query()), new.relevant, new.irrelevant)
+
+    @app.post(
+        "/v1/feedback", **_responses(responses.Kept, 400, 403, 404, 409, 422), openapi_extra=_takes(schemas.Feedback)
+    )
+    async def give_feedback(request: Request) -> Response:
+        """Keep which results of a query are right or wrong, to learn from; without any, forget the query."""
+        return await change(request, schemas.Feedback, keep_feedback)
+
     @app.post("/v1/undo", **documented, openapi_extra=_takes(schemas.Undo))
     async def undo(request: Request) -> Response:
         """Undo one of the last changes, unless its items have been changed since."""
@@ -404,6 +416,7 @@ def add_page(app: FastAPI, folder: Path, index: str) -> None:
         name = file.relative_to(folder).as_posix()
         if name == index or not name.endswith(".html"):
             _add_file(app, "/" if name == index else f"/{name}", file)
+    _add_file(app, "/page.css", *(folder / f"{name}.css" for name in _STYLES))  # in one request, before the first paint
 
 
 def add_docs(app: FastAPI, folder: Path) -> None:
@@ -415,7 +428,12 @@ def add_docs(app: FastAPI, folder: Path) -> None:
         _add_file(app, f"/{name}", resources / name)
 
 
-def _add_file(app: FastAPI, address: str, file: Path) -> None:
+def _add_file(app: FastAPI, address: str, *files: Path) -> None:
+    """Serve a file, or several of the same type as one."""
+    content = b"".join(file.read_bytes() for file in files)
+    kind, _ = mimetypes.guess_type(files[0].name)
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+
     @app.get(address, include_in_schema=False)
-    async def page() -> Response:
-        return FileResponse(file, headers={"cache-control": "no-cache"})
+    async def page(request: Request) -> Response:
+        return _tagged(request, content, tag, kind or "application/octet-stream", {"cache-control": "no-cache"})

@@ -259,6 +259,13 @@ class ChangeResponse(BaseModel):
     undo: str | None = Field(description="Key for `POST /v1/undo`; null if nothing changed.")
 
 
+class Kept(BaseModel):
+    """The effect of feedback."""
+
+    state: str
+    queries: int = Field(description="Number of queries with feedback.")
+
+
 class Health(BaseModel):
     """The health of the service."""
 

@@ -240,6 +240,31 @@ class LabelChange(_Strict):
     remove: Labels = _optional("Labels that none of these items keeps.", default_factory=list)
 
 
+class Feedback(_Strict):
+    """A query, and the items that are right and wrong results; they replace earlier ones of the same query."""
+
+    model_config = _examples({"text": "chess game", "relevant": ["chess-king"], "irrelevant": ["gamepad"]})
+
+    text: Text | None = _optional("A text.")
+    image: Key | None = _optional("The key of an image that was uploaded to `/v1/queries/image`.")
+    vector: Numbers | None = _optional("A feature vector of the given `modality`.")
+    modality: Name | None = _optional("The modality of the query, as in a search.")
+    relevant: Marked = _optional("Ids of right results.", default_factory=list)
+    irrelevant: Marked = _optional("Ids of wrong results.", default_factory=list)
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if [self.text, self.image, self.vector].count(None) != 2:
+            raise ValueError("expected exactly one of text, image and vector")
+        return self
+
+    def query(self) -> Query:
+        if self.vector is not None:
+            with np.errstate(over="ignore"):
+                return Query("vector", np.asarray(self.vector, np.float32), self.modality)
+        return Query("text" if self.image is None else "image", self.text or self.image, self.modality)
+
+
 class Suggest(_Strict):
     """The items to suggest labels for, and the minimum precision."""
 
@@ -255,4 +280,4 @@ class Suggest(_Strict):
 
 #: Request bodies, which endpoints parse themselves.
 SEARCHES = (Search, Suggest)
-CHANGES = (NewItems, NewItem, ItemIds, ItemChange, LabelChange, Undo)
+CHANGES = (NewItems, NewItem, ItemIds, ItemChange, LabelChange, Feedback, Undo)

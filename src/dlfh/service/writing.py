@@ -18,6 +18,7 @@ from dlfh._persistence.files import replace_file
 from dlfh.collection import Collection
 from dlfh.collection.folder import open_items
 from dlfh.collection.item_codes import columnar
+from dlfh.collection.query import Query
 from dlfh.datasets import Items
 from dlfh.errors import InputError
 from dlfh.index.items import Item
@@ -104,6 +105,16 @@ class Changes:
         del self._done[key]
         return done
 
+    def mark(self, query: Query, relevant: Sequence[str], irrelevant: Sequence[str]) -> dict[str, Any]:
+        """Keep which results of a query are right or wrong, like `Collection.mark`; this changes no item."""
+        self._states.refresh()
+        state = self._states.current
+        modality = state.searcher.modality_of(query)
+        with _writing(state) as collection:
+            _check_known(_versions(collection, [*relevant, *irrelevant]))
+            n_queries = collection.mark(modality, query.value, relevant=relevant, irrelevant=irrelevant)
+        return {"state": state.name, "queries": n_queries}
+
     def relearn(self) -> dict[str, Any]:
         """Learn again from all labels. Former changes cannot be undone any more, since codes have changed."""
         try:
@@ -149,8 +160,8 @@ class Changes:
             states.refresh()
         with _writing(state or states.current) as collection:
             before, former = _versions(collection, ids), collection.index.state
-            if are_known and None in before.values():
-                raise unknown_item(next(name for name, item in before.items() if item is None))
+            if are_known:
+                _check_known(before)
             skipped = work(collection) or []
             before = {name: item for name, item in before.items() if name not in skipped}
             after = _metadata(_versions(collection, before))
@@ -169,6 +180,12 @@ def _versions(collection: Collection, ids: Iterable[str]) -> dict[str, Item | No
     names = [*dict.fromkeys(ids)]
     known = collection.index.contains(names).tolist()
     return {name: collection.index.get(name) if exists else None for name, exists in zip(names, known, strict=True)}
+
+
+def _check_known(items: Mapping[str, Item | None]) -> None:
+    unknown = next((name for name, item in items.items() if item is None), None)
+    if unknown is not None:
+        raise unknown_item(unknown)
 
 
 def _metadata(items: Mapping[str, Item | None]) -> dict[str, dict[str, Any] | None]:

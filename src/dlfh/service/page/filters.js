@@ -9,9 +9,9 @@ const PROBABILITY_STEP = 5;
 
 /**
  * Draw the row above the results and the panel of filters. `facets` has the counts of the current results, `total` the number of likely ones, both null if
- * unknown; `change(part, replace)` is called with changes, `replace` while the slider moves.
+ * unknown; `change(part, replace)` is called with changes, `replace` while the slider moves; `onKeep` keeps marked results, null if the visitor may not.
  */
-export function drawControls(place, { about, search, facets, total, summary, hasProbabilities, isSaved, onSave, change }) {
+export function drawControls(place, { about, search, facets, total, summary, hasProbabilities, isSaved, onSave, onKeep, change }) {
   const opened = place.querySelector("#filters-toggle")?.getAttribute("aria-expanded") === "true";
   const focused = place.contains(document.activeElement) ? document.activeElement.id : null;
   const panel = element("div", { class: "filters", id: "filters", role: "region", "aria-label": "Filters", hidden: !opened });
@@ -33,16 +33,17 @@ export function drawControls(place, { about, search, facets, total, summary, has
   fill(place,
     element("div", { class: "row" },
       element("p", { class: "summary", id: "summary" }, summary),
-      chips(search, facets, total, change),
+      chips(search, facets, total, { change, onKeep }),
       element("span", { class: "space" }),
       element("button", { type: "button", id: "save-search", class: "quiet plain-icon", "aria-pressed": String(isSaved), "aria-label": isSaved ? "Forget this search" : "Save this search", title: isSaved ? "Forget this search" : "Save this search", onclick: onSave }, icon("star")),
+      element("button", { type: "button", id: "details-toggle", class: "quiet wide-only", "aria-pressed": String(document.body.classList.contains("with-details")) }, "Details"),
       toggle),
     panel);
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
 }
 
 /** The active filters, each with a button that removes it, and labels of the results that would narrow them. */
-function chips(search, facets, total, change) {
+function chips(search, facets, total, { change, onKeep }) {
   const active = Object.entries(search.where).flatMap(([name, values]) => values.map((value) => element("button", {
     type: "button", class: "chip on", "aria-label": `Remove the filter ${name} ${value}`, onclick: () => change(without(search, name, value)),
   }, name === "labels" ? capital(String(value)) : `${name}: ${value}`, element("span", { "aria-hidden": "true" }, "×"))));
@@ -53,7 +54,17 @@ function chips(search, facets, total, change) {
   const refinements = (facets?.values.labels ?? []).filter((each) => counted(each) > 0 && counted(each) < all && !chosen.has(String(each.value).toLowerCase()))
     .sort((a, b) => counted(b) - counted(a)).slice(0, MAX_REFINEMENTS)
     .map((each) => element("button", { type: "button", class: "chip refine", "aria-label": `Only ${each.value}`, onclick: () => change(refined(search, each.value)) }, capital(String(each.value)), element("small", {}, number(counted(each)))));
-  return element("div", { class: "chips scroll", id: "chosen" }, active, refinements);
+  return element("div", { class: "chips scroll", id: "chosen" }, marks(search, { change, onKeep }), active, refinements);
+}
+
+/** The number of results marked right and wrong, with buttons that remove the marks and keep them. */
+function marks({ relevant, irrelevant }, { change, onKeep }) {
+  if (!relevant.length && !irrelevant.length) return null;
+  const text = [[relevant.length, "right"], [irrelevant.length, "wrong"]].filter(([n]) => n).map(([n, kind]) => `${number(n)} ${kind}`).join(", ");
+  return [
+    element("button", { type: "button", class: "chip on", id: "marks", "aria-label": `Remove the marks: ${text}`, onclick: () => change({ relevant: [], irrelevant: [] }) }, text, element("span", { "aria-hidden": "true" }, "×")),
+    onKeep ? element("button", { type: "button", class: "chip", id: "keep-marks", title: "Store this search and its marks in the collection, to learn from", onclick: onKeep }, "Keep for learning") : null,
+  ];
 }
 
 /** A search whose results must also have a label. */

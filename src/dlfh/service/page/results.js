@@ -4,11 +4,12 @@ import { drawAbout } from "./about.js";
 import { EMPTY, PAGE_SIZE, keyOf } from "./address.js";
 import { AnswerList, codeOfQuery, drawWaiting } from "./answers.js";
 import { count, element, fill, listed, number } from "./elements.js";
+import { completeLastWord, lastWord } from "./completion.js";
 import { drawControls } from "./filters.js";
 import { isSaved, nameOf, toggleSaved } from "./history.js";
 import { drawHome, examplesOf } from "./home.js";
 import { closestNote, explain, showNothing } from "./notices.js";
-import { find, getItem, getItems, hasProbabilities, pictureAddress } from "./service.js";
+import { find, getItem, getItems, hasProbabilities, keepMarks, pictureAddress } from "./service.js";
 import { announce, page, parts } from "./state.js";
 import { toast } from "./toast.js";
 
@@ -23,15 +24,25 @@ export const listKey = (search) => keyOf(search) + page.about.state;
 
 export const forgetResults = () => cache.clear();
 
-/** The first results of a search. `onStale` is called if the collection has changed. */
-export async function firstResults(search, signal, onStale) {
+/** The first results of a search. `onStale` is called if the collection has changed; `completes` completes the last word if it is unknown. */
+export async function firstResults(search, signal, { onStale, completes = false }) {
   const key = keyOf(search);
-  if (cache.has(key)) return cache.get(key);
-  const result = await find(search, { k: PAGE_SIZE }, signal);
-  if (result.state !== page.about.state && !signal.aborted) await onStale();
-  cache.set(key, result);
-  if (cache.size > MAX_CACHED) cache.delete(cache.keys().next().value);
-  return result;
+  if (!cache.has(key)) {
+    const result = await find(search, { k: PAGE_SIZE }, signal);
+    if (result.state !== page.about.state && !signal.aborted) await onStale();
+    cache.set(key, result);
+    if (cache.size > MAX_CACHED) cache.delete(cache.keys().next().value);
+  }
+  const found = cache.get(key);
+  if (!completes || search.literal || !isUnknown(lastWord(search.text).word, found)) return found;
+  const text = await completeLastWord(search.text, signal);
+  return text === null ? found : { ...await firstResults({ ...search, text }, signal, { onStale }), typed: search.text, text };
+}
+
+/** Whether a word is not one of the collection, and may therefore be the beginning of one. */
+function isUnknown(word, { understanding }) {
+  const { corrected = {}, alternatives = {}, unknown = [] } = understanding ?? {};
+  return word.length > 1 && [...Object.keys(corrected), ...Object.keys(alternatives), ...unknown].includes(word.toLowerCase());
 }
 
 /** A query that is not a text, to show in the box. */
@@ -107,15 +118,28 @@ function drawSummary() {
 
 /** Draw the row above the results. */
 export function drawRefinements() {
-  const { about, search, source, change, list } = page;
+  const { about, search, source, change, editor, list } = page;
   const { n, more } = list.likely();
   drawControls(parts.controls, {
     about, search, facets, total: list.items[0]?.probability === null ? facets?.counted ?? null : more ? null : n, summary: summary(), hasProbabilities: hasProbabilities(search), isSaved: isSaved(search), change,
+    onKeep: editor.mayWrite && isKept(search) ? () => keep(search) : null,
     onSave: () => {
       toast(toggleSaved(search, source) ? "Search saved in this browser." : "Search forgotten.");
       drawRefinements();
     },
   });
+}
+
+/** Whether the marks of a search can be kept: those of a text or a picture alone. */
+const isKept = ({ text, id, image, code }) => [text.trim() || null, id, image, code].filter((each) => each !== null).length === 1 && id === null && code === null;
+
+async function keep(search) {
+  try {
+    await keepMarks(search);
+    toast("Kept. The collection learns from it when it learns again.");
+  } catch (error) {
+    toast(error.message);
+  }
 }
 
 async function explainNoResults(signal, result) {
@@ -133,11 +157,11 @@ async function explainNoResults(signal, result) {
   });
 }
 
-/** Show the start page: all items, the newest first. */
+/** Show the start page: all items, those that were added or changed last first. */
 export async function showHome(signal) {
   const { about, search, editor } = page;
   if (page.shown === null) drawWaiting(parts.answers);
-  // Items are listed in the order in which they were added: the newest are the last.
+  // Items are listed in the order in which they were added or changed.
   const load = async (start, from) => {
     const end = about.items - start;
     const n = Math.min(2 * PAGE_SIZE, end);

@@ -79,6 +79,8 @@ export const suggest = (ids, signal) => send("v1/suggest", { ids, missing: true,
 export const label = (ids, add, remove) => send("v1/label", { ids, add, remove });
 export const addItem = (item) => send("v1/items", { items: [item] });
 export const removeItems = (ids) => send("v1/remove", { ids });
+/** Keep which results of a text or a picture are right and wrong. */
+export const keepMarks = ({ text, image, relevant, irrelevant }) => send("v1/feedback", { ...(image === null ? { text } : { image }), relevant, irrelevant });
 export const undo = (key) => send("v1/undo", { undo: key });
 export const relearn = () => json("v1/relearn", { method: "POST" });
 
