@@ -54,6 +54,26 @@ def test_titles_and_captions_come_before_numbers(
     assert places[0] >= 0
 
 
+@pytest.mark.parametrize("name", [None, "Name {}"])
+def test_a_title_that_begins_a_text_is_not_repeated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str | None
+) -> None:
+    from dlfh import DLFH, Encoder
+    from dlfh.features import BagOfWords
+
+    texts = [f"{'red' if number % 2 else 'blue'} thing {'of many words ' * 20}{number}" for number in range(8)]
+    items = Items.of({"text": texts, "words": texts}, [["x"], ["y"]] * 4, [str(number) for number in range(8)])
+    if name is not None:
+        for number, metadata in enumerate(items.metadata):
+            metadata["columns"] = {"name": name.format(number)}
+    features = {"text": BagOfWords(), "words": BagOfWords()}
+    encoder = Encoder(features, DLFH(n_bits=16, random_state=0, hash_function="linear"))
+    Collection.build(tmp_path / "shop", items, encoder).collection.close()
+    assert main(["search", str(tmp_path / "shop"), "red", "thing"]) == 0
+    header = next(line for line in capsys.readouterr().out.splitlines() if "labels" in line)
+    assert ("title" in header) == (name is not None)
+
+
 def test_a_picture_and_a_page_are_written(
     shop: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

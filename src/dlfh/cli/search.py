@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import TextIOWrapper
@@ -70,7 +70,7 @@ class SearchSession:
         if result:
             names, rows = result.table(details=self.details, hidden=self.collection.encoder.image_modalities())
             titles = [self.collection.titles(item.id, item.metadata) for item in result]
-            if any(title not in row for title, row in zip(titles, rows, strict=True)):
+            if not all(_has_title(row, title) for title, row in zip(titles, rows, strict=True)):
                 names.insert(1, "title")
                 rows = [[row[0], title, *row[1:]] for row, title in zip(rows, titles, strict=True)]
             for row in rows:
@@ -97,6 +97,11 @@ class SearchSession:
         message = plain(f"images written to {output} and {page_path(output)}")
         missing = "images are missing: their paths are relative to the collection, so move them together with it"
         return message + (f"\n{n_missing} {missing}" if n_missing else "")
+
+
+def _has_title(row: Sequence[Any], title: str) -> bool:
+    """Return whether a cell has a title already; the title of an item with a text alone is the beginning of the text."""
+    return any(" ".join(str(cell).split()).startswith(title.removesuffix("…")) for cell in row)
 
 
 def search(
