@@ -192,9 +192,10 @@ def label_next(walk: Walk) -> None:
 
 def read_details(walk: Walk) -> None:
     walk.search(QUERY)
-    if walk.is_new:
-        walk.click("#to-menu", "document.querySelector('#menu').matches(':popover-open')")
-    walk.click("#to-details", "document.querySelector('a.card .barcode').checkVisibility()")
+    walk.click(
+        "#details-toggle" if walk.is_new else "#to-details",
+        "document.querySelector('a.card .barcode').checkVisibility()",
+    )
 
 
 TASKS: dict[str, Callable[[Walk], None]] = {

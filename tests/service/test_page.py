@@ -72,6 +72,34 @@ def test_a_late_response_to_an_earlier_query_is_ignored(page: Tab, service_of_ic
     assert page.texts(".notice") == []
 
 
+def test_a_word_that_is_half_typed_finds_what_its_completion_finds(page: Tab, service_of_icons: Running) -> None:
+    whole = found(service_of_icons, text="tree arrows")
+    box = page.go().page.locator("#text")
+    box.press_sequentially("tree arr", delay=5)
+    expect(page.page.locator("#heading")).to_have_text("Results for tree arrows")
+    assert page.settle().ids[:PAGE] == whole
+    expect(page.page.locator("#notice")).to_contain_text("Showing results for tree arrows instead of tree arr")
+    expect(box).to_have_value("tree arr")  # what is typed stays until the user leaves the box
+    assert page.search == "?q=tree+arrows"
+    page.page.locator("#answers a.card").nth(2).click()
+    expect(page.page.locator("#item h1")).to_be_visible()
+    expect(box).to_have_value("tree arrows")
+    page.page.keyboard.press("Escape")
+    assert page.settle().ids[:PAGE] == whole
+    box.fill("")
+    box.press_sequentially("tree arr", delay=5)
+    expect(page.page.locator("#heading")).to_have_text("Results for tree arrows")
+    box.press("Enter")  # the service decides how to read what was typed
+    expect(page.page.locator("#heading")).to_have_text("Results for tree arr")
+    assert page.settle().ids[:PAGE] == found(service_of_icons, text="tree arr")
+    box.fill("tree arr")
+    box.press_sequentially("o")
+    expect(page.page.locator("#heading")).to_have_text("Results for tree arrows")
+    page.page.click("#literal")
+    page.page.wait_for_url("**literal=1*")
+    assert "q=tree+arro&" in page.search
+
+
 def test_dividers_separate_likely_results_from_others(page: Tab, service_of_icons: Running) -> None:
     page.go("?q=arrow")
     page.page.wait_for_selector("h2.divider")

@@ -17,6 +17,7 @@ import { toast } from "./toast.js";
 import { showItem, showMap, showTagging } from "./views.js";
 
 let typing = false; // while typing, the address is replaced instead of added to the history
+let typed = null; // the text in the box while results for its completion are shown
 let retry = { timer: 0, tries: 0 };
 let scrolled = 0; // where the results were when an item was opened
 
@@ -29,13 +30,13 @@ Object.assign(page, { editor, go, change: (part, replace = false) => go({ ...pag
 
 // ------------------------------------------------------------------------------------------------ addresses
 
-function go(next, { replace = false } = {}) {
+function go(next, { replace = false, completes = false } = {}) {
   if (page.search.item === null && next.item !== null) scrolled = scrollY;
   const entry = [{ inner: replace ? history.state?.inner ?? false : true }, "", write(next)];
   if (replace) history.replaceState(...entry);
   else history.pushState(...entry);
   const isShown = page.about !== null && listKey(next) === page.shown && next.item === null && next.view === "";
-  show(next);
+  show(next, { completes });
   if (!replace && !typing && !isShown) window.scrollTo(0, 0);
 }
 
@@ -47,8 +48,9 @@ function leave() {
 
 // ---------------------------------------------------------------------------------------------------- showing
 
-async function show(next, { again = false } = {}) {
+async function show(next, { again = false, completes = false } = {}) {
   const from = page.search;
+  typed = null;
   page.search = next;
   page.pending.abort();
   page.pending = new AbortController();
@@ -61,7 +63,7 @@ async function show(next, { again = false } = {}) {
     frame();
     if (next.view === "label") await showTagging(signal, leave);
     else if (next.item !== null) await showItem(signal, { leave, mark, entitle });
-    else await showList(signal, from);
+    else await showList(signal, from, completes);
   } catch (error) {
     if (!signal.aborted) failed(error);
   } finally {
@@ -102,7 +104,7 @@ function frame() {
 
 const entitle = (name) => { document.title = name ? `${name} · ${page.about.name}` : page.about.name; };
 
-async function showList(signal, from) {
+async function showList(signal, from, completes) {
   const { search } = page;
   if (listKey(search) === page.shown && search.view === "") { // back from an item: everything is still there
     if (!isEmpty(search)) drawRefinements();
@@ -121,13 +123,21 @@ async function showList(signal, from) {
     await loadCollection();
     if (!signal.aborted) frame();
   };
-  const [result, source] = await Promise.all([firstResults(search, signal, stale), querySource(search, signal)]);
+  const [result, source] = await Promise.all([firstResults(search, signal, { onStale: stale, completes }), querySource(search, signal)]);
   if (signal.aborted) return;
+  if (result.typed !== undefined) adopt(result);
   page.source = source;
   if (source) showQuerySource(search.text, source, removeSource);
   entitle(nameOf(search, source));
   if (search.view === "map") await showMap(signal, result.answers);
   else await showResults(result, signal);
+}
+
+/** Results are for a completed text: so is the address, and the box once the user leaves it. */
+function adopt(result) {
+  typed = result.typed;
+  page.search = { ...page.search, text: result.text };
+  history.replaceState(history.state, "", write(page.search));
 }
 
 function removeSource() {
@@ -208,14 +218,18 @@ const adding = async (files) => {
   addPictures(files, { editor, takesTexts, onAdded: restored });
 };
 
-function searchText(text, done) {
+/** Search for a text. Unless it is `done`, its last word may be completed; `exact` takes a completion back. */
+function searchText(text, done, exact = false) {
   const { search } = page;
-  if (text.trim() !== search.text.trim()) {
+  const isReplacing = typing;
+  typing = !done;
+  if (text === typed && !exact) {
+    if (done) parts.text.value = search.text;
+  } else if (text.trim() !== search.text.trim()) {
     const { id, image } = search; // words beside an item or a picture: items must match both
     const next = withQuery(search, { text: text.trim() ? text : "", id, image });
-    go({ ...next, view: search.view === "map" ? "map" : "" }, { replace: typing });
+    go({ ...next, view: search.view === "map" ? "map" : "" }, { replace: isReplacing, completes: !done });
   }
-  typing = !done;
   if (done && !isEmpty(page.search)) noteRecent(page.search, page.source);
 }
 

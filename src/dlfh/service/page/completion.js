@@ -8,6 +8,21 @@ import { complete } from "./service.js";
 const PAUSE = 90;
 const N = 7;
 
+/** The last word of a text, with what is before it and a sign that excludes it. */
+export function lastWord(text) {
+  const [, before, sign, word] = /^(.*?)([-–]?)([^\s]*)$/s.exec(text);
+  return { before, sign, word };
+}
+
+/** The text with its last word completed by the first label or name that has a word with this beginning; null if none has. */
+export async function completeLastWord(text, signal) {
+  const { before, sign, word } = lastWord(text);
+  const { completions } = await complete(word, N, signal);
+  const words = completions.flatMap(({ text: found }) => found.split(/[^\p{L}\p{N}]+/u));
+  const whole = words.find((each) => each.length > word.length && each.toLowerCase().startsWith(word.toLowerCase()));
+  return whole ? before + sign + whole.toLowerCase() : null;
+}
+
 /** Complete what is typed in `box`; `onText(text)` searches for a text, `onAddress(address)` opens an address. */
 export function listenForCompletions(box, panel, { onText, onAddress }) {
   const [list, footer] = panel.children;
@@ -60,7 +75,7 @@ export function listenForCompletions(box, panel, { onText, onAddress }) {
     pending.abort();
     pending = new AbortController();
     const { signal } = pending;
-    const [, before, sign, word] = /^(.*?)([-–]?)([^\s]*)$/s.exec(text);
+    const { before, sign, word } = lastWord(text);
     try {
       let { completions } = sign && word ? { completions: [] } : await complete(text.trim(), N, signal);
       let prefix = "";

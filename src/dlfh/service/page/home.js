@@ -1,4 +1,4 @@
-// The start page: saved searches, labels with a picture each, and the newest items.
+// The start page: saved searches, labels with a picture each, and the items that were added or changed last.
 
 import { EMPTY, write } from "./address.js";
 import { button, capital, count, element, fill, number, remember } from "./elements.js";
@@ -39,5 +39,5 @@ export function drawHome(place, about, items) {
       element("h2", { id: "topics-title" }, "Explore"),
       element("ul", { class: pictured ? "topic-tiles" : "chips" }, tiles.map(({ name, count: n, address }) => element("li", {}, element("a", { class: pictured ? "topic" : "chip", href: address },
         pictured ? coverOf(name) : null, element("strong", {}, capital(name)), element("small", {}, number(n))))))) : null,
-    element("h2", { class: "newest" }, "Latest", element("span", { class: "faint" }, ` ${count(about.items, "item")} in all`)));
+    element("h2", { class: "newest" }, "Added or changed last", element("span", { class: "faint" }, ` ${count(about.items, "item")} in all`)));
 }

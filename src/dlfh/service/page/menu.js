@@ -18,6 +18,7 @@ const at = (id) => document.getElementById(id);
 export function showDetails(shown) {
   document.body.classList.toggle("with-details", shown);
   at("to-details").setAttribute("aria-checked", String(shown));
+  at("details-toggle")?.setAttribute("aria-pressed", String(shown));
   remember("details", shown || null);
 }
 
@@ -37,7 +38,9 @@ export function listenToMenu({ onToken, onAdd, isReady }) {
     all[(all.indexOf(document.activeElement) + step + all.length) % all.length].focus();
   });
   menu.addEventListener("click", (event) => { if (event.target.closest("[role^=menuitem]")) menu.hidePopover(); });
-  at("to-details").addEventListener("click", () => showDetails(!document.body.classList.contains("with-details")));
+  const toggleDetails = () => showDetails(!document.body.classList.contains("with-details"));
+  at("to-details").addEventListener("click", toggleDetails);
+  at("controls").addEventListener("click", (event) => { if (event.target.closest("#details-toggle")) toggleDetails(); });
   at("to-about").addEventListener("click", () => { if (isReady()) at("about").showModal(); });
   at("to-keys").addEventListener("click", showKeys);
   for (const id of ["to-add", "add-button"]) at(id).addEventListener("click", onAdd);
@@ -50,7 +53,7 @@ export function listenToMenu({ onToken, onAdd, isReady }) {
   document.addEventListener("keydown", (event) => {
     if (event.target.closest("input, textarea, select, dialog, [popover]") || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "?") showKeys();
-    else if (event.key === "d") showDetails(!document.body.classList.contains("with-details"));
+    else if (event.key === "d") toggleDetails();
     else return;
     event.preventDefault();
   });

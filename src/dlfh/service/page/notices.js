@@ -49,10 +49,12 @@ export const closestNote = ({ notes }) => notes.find((text) => /^(Nothing here i
 /** Say how a text was understood, and why results may be unreliable; a link searches for the text as it is. */
 export function explain(search, result) {
   const { understanding, warning, notes } = result;
-  const changed = !search.literal && understanding && understanding.text.trim() !== search.text.trim();
-  const messages = [...notes.filter((text) => text !== closestNote(result)), ...(warning ? [warning] : [])];
+  const typed = result.typed ?? search.text;
+  const changed = !search.literal && understanding && understanding.text.trim() !== typed.trim();
+  const completed = result.typed ? [`Showing results for “${search.text}” instead of “${typed}”`] : [];
+  const messages = [...completed, ...notes.filter((text) => text !== closestNote(result)), ...(warning ? [warning] : [])];
   if (!messages.length && !changed) return clearNotice();
-  const literal = changed ? element("a", { class: "link", id: "literal", href: write({ ...search, literal: true, item: null }) }, "Search for exactly what I typed") : null;
+  const literal = changed ? element("a", { class: "link", id: "literal", href: write({ ...search, text: typed, literal: true, item: null }) }, "Search for exactly what I typed") : null;
   const undo = search.literal ? element("a", { class: "link", href: write({ ...search, literal: false, item: null }) }, "Correct my words") : null;
   return fill(place(), element("div", { class: "understood" }, element("p", {}, messages.map(note), literal ?? undo), alternatives(search, result)));
 }

@@ -8,7 +8,7 @@ const PAUSE = 110;
 /**
  * Listen to the search box.
  *
- * `onText(text, done)` is called while the user types, and with `done` set at the end; `onPicture(blob)` for a picture to search by; `onRemove()` when an item
+ * `onText(text, done, exact)` is called while the user types, with `done` set at the end, and `exact` if the user pressed Enter; `onPicture(blob)` for a picture to search by; `onRemove()` when an item
  * or a picture is removed from the box; `onAdd(files)` for files to add, if `mayAdd()`.
  */
 export function listen({ onText, onPicture, onRemove, onAdd, mayAdd }) {
@@ -18,15 +18,15 @@ export function listen({ onText, onPicture, onRemove, onAdd, mayAdd }) {
   const soon = debounced(() => onText(box.value, false), PAUSE);
 
   box.addEventListener("input", () => soon());
-  const done = () => {
+  const done = (exact) => {
     soon.cancel();
-    onText(box.value, true);
+    onText(box.value, true, exact);
   };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    done();
+    done(true);
   });
-  box.addEventListener("change", done);
+  box.addEventListener("blur", () => done(false));
   box.addEventListener("keydown", (event) => {
     if (event.key === "Backspace" && !box.value && !document.querySelector("#query-source").hidden) onRemove();
     if (event.key !== "Escape") return;
