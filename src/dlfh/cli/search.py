@@ -100,7 +100,7 @@ class SearchSession:
 
 
 def _has_title(row: Sequence[Any], title: str) -> bool:
-    """Return whether a cell has a title already; the title of an item with a text alone is the beginning of the text."""
+    """Return whether a cell begins with a title, as the text of an item without a column of titles does."""
     return any(" ".join(str(cell).split()).startswith(title.removesuffix("…")) for cell in row)
 
 
