@@ -47,7 +47,9 @@ def main() -> None:
         page.mouse.move(8, 500)
 
     def choose(page: Page) -> None:
-        page.wait_for_selector(".choice")
+        page.wait_for_selector(".tag-card")
+        while not page.locator(".choice").count():  # items without suggestions
+            page.keyboard.press("s")
         page.keyboard.press("1")
 
     def open_the_panel(page: Page) -> None:

@@ -235,7 +235,11 @@ function searchText(text, done, exact = false) {
 
 const completions = listenForCompletions(parts.text, document.getElementById("completions-panel"), {
   onText: (text) => searchText(text, true),
-  onAddress: (address) => go(read(address.replace(/^[^?]*/, ""))),
+  onAddress(address) {
+    const next = read(address.replace(/^[^?]*/, ""));
+    parts.text.value = next.text;
+    go(next);
+  },
 });
 
 listen({

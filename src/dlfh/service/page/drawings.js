@@ -4,12 +4,13 @@ const SIDE = 48;
 const COLOURLESS = 3;
 const WHITE = 235;
 const BLACK = 16;
-const MIN_BLACK = 0.4;
+const MIN_BLACK = 0.3;
+const CORNERS = [0, SIDE - 1, SIDE * (SIDE - 1), SIDE * SIDE - 1];
 
 let scratch = null;
 
 /**
- * Whether a picture is a drawing: no colours, white corners, and mostly black where it is not white.
+ * Whether a picture is a drawing: no colours, at least three white corners, and much black where it is not white.
  * Photographs of black objects on white have shades of grey.
  */
 export function isDrawing(image) {
@@ -19,7 +20,7 @@ export function isDrawing(image) {
   scratch.fillRect(0, 0, SIDE, SIDE);
   scratch.drawImage(image, 0, 0, SIDE, SIDE);
   const { data } = scratch.getImageData(0, 0, SIDE, SIDE);
-  if ([0, SIDE - 1, SIDE * (SIDE - 1), SIDE * SIDE - 1].some((corner) => data[4 * corner] < WHITE)) return false;
+  if (CORNERS.filter((corner) => data[4 * corner] < WHITE).length > 1) return false;
   let [grey, black] = [0, 0];
   for (let place = 0; place < data.length; place += 4) {
     const [r, g, b] = [data[place], data[place + 1], data[place + 2]];

@@ -13,7 +13,7 @@ const N_SIMILAR = 12;
 
 /** Draw an item; `neighbours` are the addresses of the previous and next results, `close` the address of the results. */
 export function drawItem(place, item, { about, editor, neighbours, onClose, onDelete, onJudge, judged, answer }) {
-  const columns = Object.entries(item.metadata.columns ?? {}).filter(([, value]) => value !== null && value !== "");
+  const columns = Object.entries(item.metadata.columns ?? {}).filter(([, value]) => value !== null && value !== "" && value !== item.title);
   const linkOf = (label) => write({ ...EMPTY, text: label.toLowerCase() });
   const labels = editor.mayWrite
     ? labelEditor({ items: [item], known: editor.known(), linkOf, apply: (...change) => editor.relabel([item], ...change) })

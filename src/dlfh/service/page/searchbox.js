@@ -17,16 +17,21 @@ export function listen({ onText, onPicture, onRemove, onAdd, mayAdd }) {
   const chooser = document.querySelector("#file");
   const soon = debounced(() => onText(box.value, false), PAUSE);
 
-  box.addEventListener("input", () => soon());
+  let isEdited = false;
+  box.addEventListener("input", () => {
+    isEdited = true;
+    soon();
+  });
   const done = (exact) => {
     soon.cancel();
+    isEdited = false;
     onText(box.value, true, exact);
   };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     done(true);
   });
-  box.addEventListener("blur", () => done(false));
+  box.addEventListener("blur", () => { if (isEdited) done(false); });
   box.addEventListener("keydown", (event) => {
     if (event.key === "Backspace" && !box.value && !document.querySelector("#query-source").hidden) onRemove();
     if (event.key !== "Escape") return;
