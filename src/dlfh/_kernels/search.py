@@ -15,6 +15,7 @@ from dlfh._compile import Kernel
 from dlfh._kernels.inline import (
     byte_at,
     bytes_at_most,
+    bytes_equal,
     popcount,
     store_half_sums,
     store_sums,
@@ -26,7 +27,7 @@ from dlfh._kernels.inline import (
 _TILE, _SMALL_TILE = 2048, 256
 #: If at most this many items of a small tile are left, they are compared one by one.
 _FEW = 4
-_BYTE = np.uint64(255)
+_BYTE, _ALL = np.uint64(255), np.uint32(0xFFFFFFFF)
 _LITTLE_ENDIAN = sys.byteorder == "little"
 
 
@@ -275,27 +276,30 @@ def sum_tables(tables, codes, rows, distances):
 
 
 @njit
-def _below_limits(sums, kind, level, limits, maybe):
-    """Write the items of a small tile whose sums are at most ``limits[kind, level]`` to ``maybe``; return their number.
+def _below_limits(sums, kinds, levels, first, limits, maybe):
+    """Write the items of the small tile at ``first`` whose sums are at most ``limits[kind, level]`` to ``maybe``.
 
-    In most tiles, all items have the same limit.
+    Return their number. In most blocks of 32, all items have the same kind and few have a level above 0.
     """
-    found, differs = 0, np.uint8(kind.size < _SMALL_TILE)
-    for t in range(kind.size):
-        differs |= (kind[t] ^ kind[0]) | level[t]
-    if differs:
-        for t in range(kind.size):  # branch-free, because outcomes are hard to predict
-            maybe[found] = t
-            found += 1 if sums[t] <= limits[kind[t], level[t]] else 0
-        return found
-    if limits[kind[0], 0] < 0:
-        return 0
-    limit, address = np.uint8(limits[kind[0], 0]), sums.ctypes.data
-    for start in range(0, _SMALL_TILE, 32):
-        mask = bytes_at_most(address + np.uint64(start), limit)
+    found, size = 0, min(_SMALL_TILE, kinds.size - first)
+    of_sums, at = sums.ctypes.data, np.uint64(first)
+    of_kinds, of_levels = kinds.ctypes.data + at, levels.ctypes.data + at
+    kind = kinds[first]
+    limit = limits[kind, 0]
+    for start in range(0, size, 32):
+        place = np.uint64(start)
+        if start + 32 > size or bytes_equal(of_kinds + place, kind) != _ALL:
+            for t in range(start, min(start + 32, size)):  # branch-free, because outcomes are hard to predict
+                maybe[found] = t
+                found += 1 if sums[0, t] <= limits[kinds[first + t], levels[first + t]] else 0
+            continue
+        mask = ~bytes_equal(of_levels + place, np.uint8(0))
+        if limit >= 0:
+            mask |= bytes_at_most(of_sums + place, np.uint8(limit))
         while mask:
-            maybe[found] = start + trailing_zeros(mask)
-            found += 1
+            t = start + trailing_zeros(mask)
+            maybe[found] = t
+            found += 1 if sums[0, t] <= limits[kind, levels[first + t]] else 0
             mask &= mask - np.uint32(1)
     return found
 
@@ -320,15 +324,14 @@ def collect_possible(
     for c in range(n_terms):
         addresses[c] = blocks[c].ctypes.data
     for first in range(0, kinds.size, _SMALL_TILE):
-        kind, level = kinds[first : first + _SMALL_TILE], levels[first : first + _SMALL_TILE]
-        of_first, n_maybe, n_summed = sums[0], 0, 0
+        n_blocks, n_maybe, n_summed = (min(_SMALL_TILE, kinds.size - first) + 31) // 32, 0, 0
         for c in range(n_terms):
             if c > 0 and n_maybe <= _FEW:
                 break
             n_summed += 1
             address = addresses[c] + np.uint64(n_bytes * first)
             table, target = of_bounds + np.uint64(32 * n_bytes * c), of_sums + np.uint64(_SMALL_TILE * c)
-            for _ in range((kind.size + 31) // 32):
+            for _ in range(n_blocks):
                 if by_halves[c]:
                     store_half_sums(table, address, n_bytes, target)
                 else:
@@ -336,17 +339,18 @@ def collect_possible(
                 address += np.uint64(32 * n_bytes)
                 target += np.uint64(32)
             if c == 0:
-                n_maybe = _below_limits(of_first, kind, level, limits, maybe)
+                n_maybe = _below_limits(sums, kinds, levels, first, limits, maybe)
                 for m in range(n_maybe):
-                    at = np.uint64(maybe[m])
-                    total[m] = losses[0, kind[at], of_first[at]]
+                    at = maybe[m]
+                    total[m] = losses[0, kinds[first + at], sums[0, at]]
                 continue
             n_left = 0
             for m in range(n_maybe):
-                at = np.uint64(maybe[m])
-                loss = total[m] + losses[c, kind[at], sums[c, at]]
+                at = maybe[m]
+                kind = kinds[first + at]
+                loss = total[m] + losses[c, kind, sums[c, at]]
                 maybe[n_left], total[n_left] = at, loss
-                n_left += 1 if loss <= allowed[kind[at], level[at]] else 0
+                n_left += 1 if loss <= allowed[kind, levels[first + at]] else 0
             n_maybe = n_left
         if eligible.size:
             n_left = 0
@@ -357,19 +361,20 @@ def collect_possible(
         for c in range(n_terms):
             if n_maybe == 0:
                 break
-            table, n_left = tables[c], 0
+            n_left = 0
             for m in range(n_maybe):
-                at = np.uint64(maybe[m])
-                block, place = at & ~np.uint64(31), at & np.uint64(31)
-                address = addresses[c] + np.uint64(n_bytes) * (np.uint64(first) + block) + place
+                at = maybe[m]
+                j = np.uint64(first + at)
+                address = addresses[c] + np.uint64(n_bytes) * (j & ~np.uint64(31)) + (j & np.uint64(31))
                 distance = np.int64(0)
                 for b in range(n_bytes):  # by address, because views of arrays count references
-                    distance += table[b, byte_at(address)]
+                    distance += tables[c, b, byte_at(address)]
                     address += np.uint64(32)
-                loss = total[m] + fine_losses[c, kind[at], min(distance >> shift, last_loss)]
-                loss -= losses[c, kind[at], sums[c, at]] if c < n_summed else 0.0
+                kind = kinds[first + at]
+                loss = total[m] + fine_losses[c, kind, min(distance >> shift, last_loss)]
+                loss -= losses[c, kind, sums[c, at]] if c < n_summed else 0.0
                 maybe[n_left], total[n_left] = at, loss
-                n_left += 1 if loss <= allowed[kind[at], level[at]] else 0
+                n_left += 1 if loss <= allowed[kind, levels[first + at]] else 0
             n_maybe = n_left
         for m in range(n_maybe):
             rows[n_kept] = first + maybe[m]
