@@ -27,6 +27,8 @@ from dlfh._kernels.inline import (
 _TILE, _SMALL_TILE = 2048, 256
 #: If at most this many items of a small tile are left, they are compared one by one.
 _FEW = 4
+#: Number of words of a text below which the score of a word is tabulated.
+_SHORT = 512
 _BYTE, _ALL = np.uint64(255), np.uint32(0xFFFFFFFF)
 _LITTLE_ENDIAN = sys.byteorder == "little"
 
@@ -276,14 +278,14 @@ def sum_tables(tables, codes, rows, distances):
 
 
 @njit
-def _below_limits(sums, kinds, levels, first, limits, maybe):
+def _below_limits(sums, kinds, level, first, limits, maybe):
     """Write the items of the small tile at ``first`` whose sums are at most ``limits[kind, level]`` to ``maybe``.
 
     Return their number. In most blocks of 32, all items have the same kind and few have a level above 0.
     """
     found, size = 0, min(_SMALL_TILE, kinds.size - first)
     of_sums, at = sums.ctypes.data, np.uint64(first)
-    of_kinds, of_levels = kinds.ctypes.data + at, levels.ctypes.data + at
+    of_kinds, of_levels = kinds.ctypes.data + at, level.ctypes.data
     kind = kinds[first]
     limit = limits[kind, 0]
     for start in range(0, size, 32):
@@ -291,7 +293,7 @@ def _below_limits(sums, kinds, levels, first, limits, maybe):
         if start + 32 > size or bytes_equal(of_kinds + place, kind) != _ALL:
             for t in range(start, min(start + 32, size)):  # branch-free, because outcomes are hard to predict
                 maybe[found] = t
-                found += 1 if sums[0, t] <= limits[kinds[first + t], levels[first + t]] else 0
+                found += 1 if sums[0, t] <= limits[kinds[first + t], level[t]] else 0
             continue
         mask = ~bytes_equal(of_levels + place, np.uint8(0))
         if limit >= 0:
@@ -299,19 +301,19 @@ def _below_limits(sums, kinds, levels, first, limits, maybe):
         while mask:
             t = start + trailing_zeros(mask)
             maybe[found] = t
-            found += 1 if sums[0, t] <= limits[kind, levels[first + t]] else 0
+            found += 1 if sums[0, t] <= limits[kind, level[t]] else 0
             mask &= mask - np.uint32(1)
     return found
 
 
 @Kernel
 def collect_possible(
-    blocks, bounds, by_halves, tables, kinds, levels, eligible, limits, losses, fine_losses, allowed, shift, rows
+    blocks, bounds, by_halves, tables, kinds, places, levels, eligible, limits, losses, fine_losses, allowed, shift, rows
 ):
     """Write the eligible items that can be among the best to ``rows``, in order; return their number.
 
     ``blocks[c][j // 32, b, j % 32]`` is byte b of item j in term c. The loss of an item, a sum over terms, must be at
-    most ``allowed[kinds[j], levels[j]]``. It is bounded twice. First by ``losses[c, kind, s]``, with s the sum of
+    most ``allowed[kinds[j], level]``, with the level 0 except for items ``places[i]``, ascending, with ``levels[i]``. It is bounded twice. First by ``losses[c, kind, s]``, with s the sum of
     ``bounds[c, b, byte b >> 3]`` or, if ``by_halves[c]``, of ``bounds[c, b, byte b >> 4] + bounds[c, b, 16 + (byte b &
     15)]``, saturating at 255; ``limits`` are the largest sums of the first term that pass if all
     other losses are 0, negative if none does. Then by ``fine_losses[c, kind, d >> shift]``, with d the sum of
@@ -323,7 +325,12 @@ def collect_possible(
     addresses, of_bounds, of_sums = np.empty(n_terms, np.uint64), bounds.ctypes.data, sums.ctypes.data
     for c in range(n_terms):
         addresses[c] = blocks[c].ctypes.data
+    level, n_places, stop_place = np.zeros(_SMALL_TILE, np.uint8), places.size, 0
     for first in range(0, kinds.size, _SMALL_TILE):
+        place = stop_place
+        while stop_place < n_places and places[stop_place] < first + _SMALL_TILE:
+            level[places[stop_place] - first] = levels[stop_place]
+            stop_place += 1
         n_blocks, n_maybe, n_summed = (min(_SMALL_TILE, kinds.size - first) + 31) // 32, 0, 0
         for c in range(n_terms):
             if c > 0 and n_maybe <= _FEW:
@@ -339,7 +346,7 @@ def collect_possible(
                 address += np.uint64(32 * n_bytes)
                 target += np.uint64(32)
             if c == 0:
-                n_maybe = _below_limits(sums, kinds, levels, first, limits, maybe)
+                n_maybe = _below_limits(sums, kinds, level, first, limits, maybe)
                 for m in range(n_maybe):
                     at = maybe[m]
                     total[m] = losses[0, kinds[first + at], sums[0, at]]
@@ -350,7 +357,7 @@ def collect_possible(
                 kind = kinds[first + at]
                 loss = total[m] + losses[c, kind, sums[c, at]]
                 maybe[n_left], total[n_left] = at, loss
-                n_left += 1 if loss <= allowed[kind, levels[first + at]] else 0
+                n_left += 1 if loss <= allowed[kind, level[at]] else 0
             n_maybe = n_left
         if eligible.size:
             n_left = 0
@@ -374,43 +381,69 @@ def collect_possible(
                 loss = total[m] + fine_losses[c, kind, min(distance >> shift, last_loss)]
                 loss -= losses[c, kind, sums[c, at]] if c < n_summed else 0.0
                 maybe[n_left], total[n_left] = at, loss
-                n_left += 1 if loss <= allowed[kind, levels[first + at]] else 0
+                n_left += 1 if loss <= allowed[kind, level[at]] else 0
             n_maybe = n_left
         for m in range(n_maybe):
             rows[n_kept] = first + maybe[m]
             n_kept += 1
+        for i in range(place, stop_place):
+            level[places[i] - first] = 0
     return n_kept
 
 
 @Kernel
-def add_scores(rows, counts, lengths, weight, mean_length, scores):
-    """Add the BM25 scores of a word, which ``rows`` have ``counts`` times, to ``scores``, rounded as in FTS5."""
-    for i in range(rows.size):
-        frequency = float(counts[i])
-        length = float(lengths[rows[i]])
-        scores[rows[i]] += weight * (
-            (frequency * (1.2 + 1.0)) / (frequency + 1.2 * (1 - 0.75 + 0.75 * length / mean_length))
-        )
+def score_words(rows, counts, starts, weights, lengths, mean_length, total, found, scores):
+    """Write the rows that have any of several words to ``found``, and their BM25 scores / ``total`` to ``scores``.
 
-
-@Kernel
-def gather_positive(scores, total, rows, shares):
-    """Write the indices of positive scores to ``rows``, and the scores / ``total`` to ``shares``; return their number.
-
-    ``rows`` must have space for one more index.
+    ``counts[i]`` is the frequency of word w in ``rows[i]``, with ``starts[w] <= i < starts[w + 1]`` and ascending rows.
+    Scores are rounded as in FTS5. Returns the number of rows.
     """
-    found = 0
-    for j in range(scores.size):  # branch-free, because the outcome is hard to predict
-        rows[found] = j
-        found += 1 if scores[j] > 0 else 0
-    for t in range(found):
-        shares[t] = scores[rows[t]] / total
-    return found
+    of_length = np.empty(_SHORT)  # of a word that occurs once
+    for length in range(_SHORT):
+        of_length[length] = (1.2 + 1.0) / (1.0 + 1.2 * (1 - 0.75 + 0.75 * float(length) / mean_length))
+    places, sums, n_found = starts.copy(), np.zeros(_TILE), 0
+    has_words = np.zeros(_TILE // 32, np.uint32)  # one bit for each row of a tile
+    while True:
+        first = np.int64(lengths.size)
+        for w in range(weights.size):
+            if places[w] < starts[w + 1]:
+                first = min(first, np.int64(rows[places[w]]))
+        if first == lengths.size:
+            break
+        last = min(first + _TILE, lengths.size)
+        for w in range(weights.size):
+            i, stop, weight = places[w], starts[w + 1], weights[w]
+            while i < stop and rows[i] < last:
+                length = lengths[rows[i]]
+                if counts[i] == 1 and length < _SHORT:
+                    score = of_length[length]
+                else:
+                    frequency = float(counts[i])
+                    score = (frequency * (1.2 + 1.0)) / (
+                        frequency + 1.2 * (1 - 0.75 + 0.75 * float(length) / mean_length)
+                    )
+                t = np.uint64(rows[i]) - np.uint64(first)
+                sums[t] += weight * score
+                has_words[t >> np.uint64(5)] |= np.uint32(1) << np.uint32(t & np.uint64(31))
+                i += 1
+            places[w] = i
+        for block in range(has_words.size):
+            mask = has_words[block]
+            has_words[block] = 0
+            while mask:
+                t = 32 * block + trailing_zeros(mask)
+                found[n_found], scores[n_found] = first + t, sums[t]
+                sums[t] = 0
+                n_found += 1
+                mask &= mask - np.uint32(1)
+    for t in range(n_found):
+        scores[t] /= total
+    return n_found
 
 
 @Kernel
-def mark_levels(places, coverage, levels):
+def levels_of(coverage, levels):
     """Set ``levels`` to upper bounds of the evidence 2 c^2 / (1 + c^2) of coverages c, in units of 2 / 255."""
-    for i in range(places.size):
+    for i in range(coverage.size):
         square = coverage[i] * coverage[i]
-        levels[places[i]] = min(255, int(127.5 * (2 * square / (1 + square))) + 1)
+        levels[i] = min(255, int(127.5 * (2 * square / (1 + square))) + 1)
