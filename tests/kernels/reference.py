@@ -307,7 +307,7 @@ def number_words(offsets, blob, inside):
 
 
 def collect_possible(
-    blocks, bounds, by_halves, tables, kinds, places, levels, eligible, limits, losses, fine_losses, allowed, shift, rows
+    blocks, bounds, by_halves, tables, kinds, places, levels, mask, limits, losses, fine_losses, allowed, shift, rows
 ):
     loss, level = np.zeros(len(kinds)), np.zeros(len(kinds), np.uint8)
     level[places] = levels
@@ -316,7 +316,7 @@ def collect_possible(
         distances = tables[c][np.arange(codes.shape[1]), codes].sum(axis=1, dtype=np.int64)
         loss += fine_losses[c][kinds, np.minimum(distances >> shift, fine_losses.shape[2] - 1)]
     possible = loss <= allowed[kinds, level]
-    found = np.flatnonzero(possible & (eligible if len(eligible) else True))
+    found = np.flatnonzero(possible & (mask if len(mask) else True))
     rows[: len(found)] = found
     return len(found)
 

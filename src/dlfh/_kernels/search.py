@@ -308,16 +308,17 @@ def _below_limits(sums, kinds, level, first, limits, maybe):
 
 @Kernel
 def collect_possible(
-    blocks, bounds, by_halves, tables, kinds, places, levels, eligible, limits, losses, fine_losses, allowed, shift, rows
+    blocks, bounds, by_halves, tables, kinds, places, levels, mask, limits, losses, fine_losses, allowed, shift, rows
 ):
-    """Write the eligible items that can be among the best to ``rows``, in order; return their number.
+    """Write the items of ``mask`` that can be among the best to ``rows``, in order; return their number.
 
     ``blocks[c][j // 32, b, j % 32]`` is byte b of item j in term c. The loss of an item, a sum over terms, must be at
-    most ``allowed[kinds[j], level]``, with the level 0 except for items ``places[i]``, ascending, with ``levels[i]``. It is bounded twice. First by ``losses[c, kind, s]``, with s the sum of
+    most ``allowed[kinds[j], level]``. The level is ``levels[i]`` for the items ``places[i]``, ascending, and 0 for all
+    others. The loss is bounded twice. First by ``losses[c, kind, s]``, with s the sum of
     ``bounds[c, b, byte b >> 3]`` or, if ``by_halves[c]``, of ``bounds[c, b, byte b >> 4] + bounds[c, b, 16 + (byte b &
-    15)]``, saturating at 255; ``limits`` are the largest sums of the first term that pass if all
-    other losses are 0, negative if none does. Then by ``fine_losses[c, kind, d >> shift]``, with d the sum of
-    ``tables[c, b, byte b]``, term after term. If ``eligible`` is empty, all items are eligible.
+    15)]``, saturating at 255; ``limits`` are the largest sums of the first term that pass if all other losses are 0,
+    negative if none does. Then by ``fine_losses[c, kind, d >> shift]``, with d the sum of ``tables[c, b, byte b]``, term
+    after term. If ``mask`` is empty, all items are compared.
     """
     n_terms, n_bytes, _ = tables.shape
     sums, maybe = np.empty((n_terms, _SMALL_TILE), np.uint8), np.empty(_SMALL_TILE + 1, np.int64)
@@ -359,11 +360,11 @@ def collect_possible(
                 maybe[n_left], total[n_left] = at, loss
                 n_left += 1 if loss <= allowed[kind, level[at]] else 0
             n_maybe = n_left
-        if eligible.size:
+        if mask.size:
             n_left = 0
             for m in range(n_maybe):
                 maybe[n_left], total[n_left] = maybe[m], total[m]
-                n_left += 1 if eligible[first + maybe[m]] else 0
+                n_left += 1 if mask[first + maybe[m]] else 0
             n_maybe = n_left
         for c in range(n_terms):
             if n_maybe == 0:
