@@ -317,8 +317,8 @@ def collect_possible(
     others. The loss is bounded twice. First by ``losses[c, kind, s]``, with s the sum of
     ``bounds[c, b, byte b >> 3]`` or, if ``by_halves[c]``, of ``bounds[c, b, byte b >> 4] + bounds[c, b, 16 + (byte b &
     15)]``, saturating at 255; ``limits`` are the largest sums of the first term that pass if all other losses are 0,
-    negative if none does. Then by ``fine_losses[c, kind, d >> shift]``, with d the sum of ``tables[c, b, byte b]``, term
-    after term. If ``mask`` is empty, all items are compared.
+    negative if none does. Then by ``fine_losses[c, kind, d >> shift]``, with d the sum of ``tables[c, b, byte b]``,
+    term after term. If ``mask`` is empty, all items are compared.
     """
     n_terms, n_bytes, _ = tables.shape
     sums, maybe = np.empty((n_terms, _SMALL_TILE), np.uint8), np.empty(_SMALL_TILE + 1, np.int64)
@@ -423,9 +423,9 @@ def score_words(rows, counts, starts, weights, lengths, mean_length, total, foun
                     score = (frequency * (1.2 + 1.0)) / (
                         frequency + 1.2 * (1 - 0.75 + 0.75 * float(length) / mean_length)
                     )
-                t = np.uint64(rows[i]) - np.uint64(first)
-                sums[t] += weight * score
-                has_words[t >> np.uint64(5)] |= np.uint32(1) << np.uint32(t & np.uint64(31))
+                place = np.uint64(rows[i]) - np.uint64(first)
+                sums[place] += weight * score
+                has_words[place >> np.uint64(5)] |= np.uint32(1) << np.uint32(place & np.uint64(31))
                 i += 1
             places[w] = i
         for block in range(has_words.size):

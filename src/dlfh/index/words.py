@@ -175,7 +175,7 @@ class Words:
     starts: Integers
     rows: Array
     counts: Array
-    _places: dict[bytes, int | None] = field(default_factory=dict, repr=False, compare=False)
+    _places: dict[bytes, int | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, texts: Iterable[object], n_columns: int) -> Words:
