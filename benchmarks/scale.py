@@ -7,7 +7,7 @@ python -m benchmarks.scale functions # every kind of hash function, in memory an
 python -m benchmarks.scale workers   # two workers, compared with one
 python -m benchmarks.scale sets      # one label set per point, partitioned and in memory
 python -m benchmarks.scale logistic  # KDLFH in memory, in blocks, and on two workers (DLFH_DATA)
-python -m benchmarks.scale collections  # searching and changing a collection of 100,000 and a million texts
+python -m benchmarks.scale collections  # 100,000, 1 and 10 million texts; 15 GB in DLFH_SCRATCH
 python -m benchmarks.scale equal     # 1,000 searches, compared with exhaustive comparison
 python -m benchmarks.scale codes     # an index of 1, 10 and 100 million codes, beside faiss; 3 GB in DLFH_SCRATCH
 python -m benchmarks.scale all --write docs/scale.md
@@ -580,7 +580,10 @@ def as_table(rows: Rows) -> str:
 # Collections
 
 N_LABELS, N_LABEL_SETS, N_WORDS, N_LEARNED = 20, 50, 50_000, 2_000
-QUESTIONS = {"rare words": "t0topic1 t31234 t42222", "common words": "t1topic2 t3 t7 t12"}
+QUESTIONS: dict[str, Callable[[int], str]] = {
+    "rare words": lambda n: f"t0topic{n} t{31234 + n} t{42222 + n}",
+    "common words": lambda n: f"t1topic{n} t{3 + n % 3} t{7 + n % 4} t{12 + n % 5}",
+}
 
 
 def texts_with_labels(rng: np.random.Generator, n: int) -> tuple[dict[str, list[str]], list[list[str]]]:
@@ -650,18 +653,18 @@ def fill_collection(folder: Path, n_items: int, few_codes: bool) -> None:
 
 
 def measure_collections(n_items: int, few_codes: bool, folder: str | None = None) -> dict[str, Any]:
-    """Return median processor times of 15 runs in one thread, in ms, and other measurements of a collection.
+    """Return median processor times of 15 different searches in one thread, in ms, and other measurements.
 
     A folder that contains the collection from an earlier `fill_collection` saves the time to create it.
     """
     from dlfh import Collection
     from dlfh.datasets import Items
 
-    def median(call: Callable[[], Any], n: int = 15) -> float:
+    def median(call: Callable[[int], Any]) -> float:
         times = []
-        for _ in range(n):
+        for number in range(15):
             began = time.process_time()
-            call()
+            call(number)
             times.append(1000 * (time.process_time() - began))
         return float(np.median(times))
 
@@ -675,25 +678,28 @@ def measure_collections(n_items: int, few_codes: bool, folder: str | None = None
         found["open"] = 1000 * (time.process_time() - began)
         before = reset_peak_mb()
         for _ in range(2):  # the first search in a process uses no compiled kernels
-            for text in QUESTIONS.values():
-                collection.search("title", text, modalities=["title", "body"])
+            for question in QUESTIONS.values():
+                collection.search("title", question(29), modalities=["title", "body"])
             collection.similar("i77")
-        for name, text in QUESTIONS.items():
+
+        def search(question: Callable[[int], str], modalities: list[str], number: int) -> None:
+            collection.search("title", question(number), modalities=modalities)
+
+        for name, question in QUESTIONS.items():
             for modalities in (["title"], ["title", "body"]):
-                call = partial(collection.search, "title", text, modalities=modalities)
-                found[f"{name} {len(modalities)}"] = median(call)
-        found["similar"] = median(partial(collection.similar, "i77"))
+                found[f"{name} {len(modalities)}"] = median(partial(search, question, modalities))
+        found["similar"] = median(lambda number: collection.similar(f"i{number}"))
         code = collection.index.get("i77").codes["title"]
         collection.index.search("title", code, n_jobs=1)
-        found["index"] = median(lambda: collection.index.search("title", code, n_jobs=1))
+        found["index"] = median(lambda _: collection.index.search("title", code, n_jobs=1))
         found["memory"] = peak_mb() - before
 
-        def add_one_and_search() -> None:
+        def add_one_and_search(number: int) -> None:
             name = str(len(collection))
             collection.add(Items.of({"title": [f"t0topic1 new{name}"], "body": ["b3 b9"]}, None, [name]))
-            collection.search("title", QUESTIONS["rare words"], modalities=["title"])
+            collection.search("title", QUESTIONS["rare words"](number), modalities=["title"])
 
-        add_one_and_search()
+        add_one_and_search(29)
         found["one"] = median(add_one_and_search)
         n = 100_000
         texts, labels = texts_with_labels(np.random.default_rng(1), n)
@@ -783,7 +789,7 @@ def bench_collections(share: float) -> Rows:
     header = ["", *(f"{name}, {n} modalit{'y' if n == 1 else 'ies'}" for name in QUESTIONS for n in (1, 2))]
     header += ["`similar`", "`Index.search`", "one item added, and a search", "items added per second", "open"]
     rows: Rows = [(*header, "bytes per item", "memory for the first searches")]
-    for n_items in (100_000, 1_000_000, 3_000_000):
+    for n_items in (100_000, 1_000_000, 10_000_000):
         for few_codes in (True, False) if n_items <= 1_000_000 else (True,):
             n = int(share * n_items)
             found = in_process("collections", n_items=n, few_codes=few_codes)
@@ -795,7 +801,7 @@ def bench_collections(share: float) -> Rows:
                 f"{found['bytes']:.0f}",
                 f"{found['memory']:.0f} MB",
             )
-            rows.append((f"{n:,}, {'50 label sets' if few_codes else 'few equal codes'}", *times, *rest))
+            rows.append((f"{n:,} (measured), {'50 label sets' if few_codes else 'few equal codes'}", *times, *rest))
     return rows
 
 

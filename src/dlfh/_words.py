@@ -13,8 +13,8 @@ from dlfh import _kernels
 from dlfh._arrays import Integers
 from dlfh._parallel import checkpoint
 
-#: Minimum number of texts for which kernels are used, and number of texts at a time.
-_MANY, _CHUNK = 1 << 10, 1 << 15
+#: Minimum number of texts for which kernels are used, and number of characters at a time.
+_MANY, _CHUNK = 1 << 10, 1 << 22
 
 
 def number_words(
@@ -36,11 +36,14 @@ def number_words(
     inside = np.ones(256, bool)
     inside[np.frombuffer(separators + b" ", np.uint8)] = False
     has_apostrophes, found, sizes = b"'" not in separators, [], []
-    for start in range(0, len(texts), _CHUNK):
+    n_characters = np.fromiter(itertools.chain((0,), map(len, texts)), np.int64, len(texts) + 1).cumsum()
+    stop = 0
+    while stop < len(texts):
+        start, stop = stop, max(stop + 1, int(n_characters.searchsorted(n_characters[stop] + _CHUNK, "right")) - 1)
         checkpoint()
         plain = [
             text if text.isascii() and not (has_apostrophes and "'" in text) else " ".join(words_of(text))
-            for text in texts[start : start + _CHUNK]
+            for text in texts[start:stop]
         ]
         encoded = [text.encode("utf-8", "surrogatepass") for text in plain]
         offsets = np.fromiter(itertools.chain((0,), map(len, encoded)), np.int64, len(encoded) + 1).cumsum()

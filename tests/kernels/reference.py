@@ -307,31 +307,31 @@ def number_words(offsets, blob, inside):
 
 
 def collect_possible(
-    blocks, bounds, by_halves, tables, kinds, levels, eligible, limits, losses, fine_losses, allowed, shift, rows
+    blocks, bounds, by_halves, tables, kinds, places, levels, mask, limits, losses, fine_losses, allowed, shift, rows
 ):
-    loss = np.zeros(len(kinds))
+    loss, level = np.zeros(len(kinds)), np.zeros(len(kinds), np.uint8)
+    level[places] = levels
     for c, of_term in enumerate(blocks):
         codes = of_term.transpose(0, 2, 1).reshape(-1, of_term.shape[1])[: len(kinds)]
         distances = tables[c][np.arange(codes.shape[1]), codes].sum(axis=1, dtype=np.int64)
         loss += fine_losses[c][kinds, np.minimum(distances >> shift, fine_losses.shape[2] - 1)]
-    possible = loss <= allowed[kinds, levels]
-    found = np.flatnonzero(possible & (eligible if len(eligible) else True))
+    possible = loss <= allowed[kinds, level]
+    found = np.flatnonzero(possible & (mask if len(mask) else True))
     rows[: len(found)] = found
     return len(found)
 
 
-def add_scores(rows, counts, lengths, weight, mean_length, scores):
-    frequency = counts.astype(np.float64)
-    shrunk = 1.2 * (1 - 0.75 + 0.75 * lengths[rows] / mean_length)
-    scores[rows] += weight * ((frequency * (1.2 + 1.0)) / (frequency + shrunk))
+def score_words(rows, counts, starts, weights, lengths, mean_length, total, found, scores):
+    sums = np.zeros(len(lengths))
+    for weight, start, stop in zip(weights, starts[:-1], starts[1:], strict=True):
+        frequency, of_word = counts[start:stop].astype(np.float64), rows[start:stop]
+        shrunk = 1.2 * (1 - 0.75 + 0.75 * lengths[of_word] / mean_length)
+        sums[of_word] += weight * ((frequency * (1.2 + 1.0)) / (frequency + shrunk))
+    positive = np.flatnonzero(sums > 0)
+    found[: len(positive)], scores[: len(positive)] = positive, sums[positive] / total
+    return len(positive)
 
 
-def gather_positive(scores, total, rows, shares):
-    found = np.flatnonzero(scores > 0)
-    rows[: len(found)], shares[: len(found)] = found, scores[found] / total
-    return len(found)
-
-
-def mark_levels(places, coverage, levels):
+def levels_of(coverage, levels):
     square = coverage * coverage
-    levels[places] = np.minimum(255, (127.5 * (2 * square / (1 + square))).astype(np.int64) + 1)
+    levels[:] = np.minimum(255, (127.5 * (2 * square / (1 + square))).astype(np.int64) + 1)

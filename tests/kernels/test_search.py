@@ -63,10 +63,13 @@ def test_bounds_exclude_no_item_of_a_scan_that_closer_bounds_include(
     slopes = rng.integers(1, 4, (n_terms, n_kinds, 1)).astype(float)
     losses, fine_losses = slopes * (unit * np.arange(256)), slopes * (np.arange(n_bytes << 9 - shift) << shift)
     kinds, levels = (rng.integers(0, n, n_items).astype(np.uint8) for n in (n_kinds, 256))
+    places = np.flatnonzero(rng.random(n_items) < rng.choice([0.05, 0.5]))
+    if rng.random() < 0.5:  # as in most blocks of a collection
+        kinds = kinds[np.arange(n_items) // 500]
     allowed = np.sort(rng.integers(0, 3 * n_terms * (n_bytes << 9) // strictness, (n_kinds, 256)), axis=1).astype(float)
     allowed[0] = -np.inf
     limits = np.stack([np.searchsorted(*pair, "right") - 1 for pair in zip(losses[0], allowed, strict=True)])
-    items = kinds, levels, rng.random(n_items) < 0.5 if rng.random() < 0.5 else np.empty(0, bool)
+    items = kinds, places, levels[places], rng.random(n_items) < 0.5 if rng.random() < 0.5 else np.empty(0, bool)
     rest = limits.astype(np.int16), losses, fine_losses, allowed
     rows, kept = np.zeros(n_items, np.int64), []
     for function in (compiled("collect_possible"), twin_of("collect_possible")):
@@ -78,18 +81,17 @@ def test_bounds_exclude_no_item_of_a_scan_that_closer_bounds_include(
 @given(seeds)
 def test_scores_of_words(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    n_items = int(rng.integers(1, 60))
-    rows = np.flatnonzero(rng.random(n_items) < 0.5).astype(np.uint32)
-    counts, lengths = rng.integers(1, 9, len(rows)).astype(np.uint16), rng.integers(0, 50, n_items).astype(np.int32)
-    scores = np.where(rng.random(n_items) < 0.5, rng.random(n_items), 0.0)
-    assert_twins_agree("add_scores", rows, counts, lengths, 1.7, 12.5, scores)
-    places, shares = np.zeros(n_items + 1, np.int64), np.zeros(n_items)
-    kept = []
-    for function in (compiled("gather_positive"), twin_of("gather_positive")):
-        found = function(scores, 3.0, places, shares)
+    n_items = int(rng.choice([rng.integers(1, 60), rng.integers(2000, 5000)]))
+    lists = [np.flatnonzero(rng.random(n_items) < share) for share in rng.choice([0.0, 0.001, 0.5], 3)]
+    rows, starts = np.concatenate(lists).astype(np.uint32), np.cumsum([0, *map(len, lists)])
+    counts, lengths = rng.integers(1, 4, len(rows)).astype(np.uint16), rng.integers(0, 600, n_items).astype(np.int32)
+    weights, kept = np.array([1.7, 0.3, 2.9]), []
+    for function in (compiled("score_words"), twin_of("score_words")):
+        places, shares = np.zeros(n_items + 1, np.int64), np.zeros(n_items + 1)
+        found = function(rows, counts, starts, weights, lengths, 12.5, 3.0, places, shares)
         kept.append([*places[:found].tolist(), *shares[:found].tolist()])
     assert kept[0] == kept[1]
-    assert_twins_agree("mark_levels", rows.astype(np.int64), 3 * rng.random(len(rows)), np.zeros(n_items, np.uint8))
+    assert_twins_agree("levels_of", 3 * rng.random(n_items), np.zeros(n_items, np.uint8))
     tables = rng.integers(0, 1 << 24, (5, 256)).astype(np.int32)
     codes, chosen = rng.integers(0, 256, (n_items, 5), np.uint8), rng.integers(0, n_items, 40)
     assert_twins_agree("sum_tables", tables, codes, chosen, np.zeros(40, np.int64))

@@ -33,18 +33,29 @@ def byte_at(typing_context, address):
     return types.uint8(types.uint64), codegen
 
 
-@intrinsic
-def bytes_at_most(typing_context, address, limit):
-    """Return a mask of the 32 bytes at an address that are at most ``limit``."""
+def _byte_mask(comparison):
+    """Return the code of `bytes_at_most` or `bytes_equal`."""
 
     def codegen(context, builder, signature, arguments):
         number, vector = ir.IntType(32), ir.VectorType(ir.IntType(8), 32)
         values = builder.load(builder.inttoptr(arguments[0], vector.as_pointer()), align=1)
-        limits = builder.insert_element(ir.Constant(vector, [0] * 32), arguments[1], number(0))
-        limits = builder.shuffle_vector(limits, limits, ir.Constant(ir.VectorType(number, 32), [0] * 32))
-        return builder.bitcast(builder.icmp_unsigned("<=", values, limits), number)
+        others = builder.insert_element(ir.Constant(vector, [0] * 32), arguments[1], number(0))
+        others = builder.shuffle_vector(others, others, ir.Constant(ir.VectorType(number, 32), [0] * 32))
+        return builder.bitcast(builder.icmp_unsigned(comparison, values, others), number)
 
-    return types.uint32(types.uint64, types.uint8), codegen
+    return codegen
+
+
+@intrinsic
+def bytes_at_most(typing_context, address, limit):
+    """Return a mask of the 32 bytes at an address that are at most ``limit``."""
+    return types.uint32(types.uint64, types.uint8), _byte_mask("<=")
+
+
+@intrinsic
+def bytes_equal(typing_context, address, value):
+    """Return a mask of the 32 bytes at an address that equal ``value``."""
+    return types.uint32(types.uint64, types.uint8), _byte_mask("==")
 
 
 def _table_sums(store, by_halves=False):

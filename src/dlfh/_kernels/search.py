@@ -15,6 +15,7 @@ from dlfh._compile import Kernel
 from dlfh._kernels.inline import (
     byte_at,
     bytes_at_most,
+    bytes_equal,
     popcount,
     store_half_sums,
     store_sums,
@@ -26,7 +27,9 @@ from dlfh._kernels.inline import (
 _TILE, _SMALL_TILE = 2048, 256
 #: If at most this many items of a small tile are left, they are compared one by one.
 _FEW = 4
-_BYTE = np.uint64(255)
+#: Number of words of a text below which the score of a word is tabulated.
+_SHORT = 512
+_BYTE, _ALL = np.uint64(255), np.uint32(0xFFFFFFFF)
 _LITTLE_ENDIAN = sys.byteorder == "little"
 
 
@@ -275,43 +278,47 @@ def sum_tables(tables, codes, rows, distances):
 
 
 @njit
-def _below_limits(sums, kind, level, limits, maybe):
-    """Write the items of a small tile whose sums are at most ``limits[kind, level]`` to ``maybe``; return their number.
+def _below_limits(sums, kinds, level, first, limits, maybe):
+    """Write the items of the small tile at ``first`` whose sums are at most ``limits[kind, level]`` to ``maybe``.
 
-    In most tiles, all items have the same limit.
+    Return their number. In most blocks of 32, all items have the same kind and few have a level above 0.
     """
-    found, differs = 0, np.uint8(kind.size < _SMALL_TILE)
-    for t in range(kind.size):
-        differs |= (kind[t] ^ kind[0]) | level[t]
-    if differs:
-        for t in range(kind.size):  # branch-free, because outcomes are hard to predict
-            maybe[found] = t
-            found += 1 if sums[t] <= limits[kind[t], level[t]] else 0
-        return found
-    if limits[kind[0], 0] < 0:
-        return 0
-    limit, address = np.uint8(limits[kind[0], 0]), sums.ctypes.data
-    for start in range(0, _SMALL_TILE, 32):
-        mask = bytes_at_most(address + np.uint64(start), limit)
+    found, size = 0, min(_SMALL_TILE, kinds.size - first)
+    of_sums, at = sums.ctypes.data, np.uint64(first)
+    of_kinds, of_levels = kinds.ctypes.data + at, level.ctypes.data
+    kind = kinds[first]
+    limit = limits[kind, 0]
+    for start in range(0, size, 32):
+        place = np.uint64(start)
+        if start + 32 > size or bytes_equal(of_kinds + place, kind) != _ALL:
+            for t in range(start, min(start + 32, size)):  # branch-free, because outcomes are hard to predict
+                maybe[found] = t
+                found += 1 if sums[0, t] <= limits[kinds[first + t], level[t]] else 0
+            continue
+        mask = ~bytes_equal(of_levels + place, np.uint8(0))
+        if limit >= 0:
+            mask |= bytes_at_most(of_sums + place, np.uint8(limit))
         while mask:
-            maybe[found] = start + trailing_zeros(mask)
-            found += 1
+            t = start + trailing_zeros(mask)
+            maybe[found] = t
+            found += 1 if sums[0, t] <= limits[kind, level[t]] else 0
             mask &= mask - np.uint32(1)
     return found
 
 
 @Kernel
 def collect_possible(
-    blocks, bounds, by_halves, tables, kinds, levels, eligible, limits, losses, fine_losses, allowed, shift, rows
+    blocks, bounds, by_halves, tables, kinds, places, levels, mask, limits, losses, fine_losses, allowed, shift, rows
 ):
-    """Write the eligible items that can be among the best to ``rows``, in order; return their number.
+    """Write the items of ``mask`` that can be among the best to ``rows``, in order; return their number.
 
     ``blocks[c][j // 32, b, j % 32]`` is byte b of item j in term c. The loss of an item, a sum over terms, must be at
-    most ``allowed[kinds[j], levels[j]]``. It is bounded twice. First by ``losses[c, kind, s]``, with s the sum of
+    most ``allowed[kinds[j], level]``. The level is ``levels[i]`` for the items ``places[i]``, ascending, and 0 for all
+    others. The loss is bounded twice. First by ``losses[c, kind, s]``, with s the sum of
     ``bounds[c, b, byte b >> 3]`` or, if ``by_halves[c]``, of ``bounds[c, b, byte b >> 4] + bounds[c, b, 16 + (byte b &
-    15)]``, saturating at 255; ``limits`` are the largest sums of the first term that pass if all
-    other losses are 0, negative if none does. Then by ``fine_losses[c, kind, d >> shift]``, with d the sum of
-    ``tables[c, b, byte b]``, term after term. If ``eligible`` is empty, all items are eligible.
+    15)]``, saturating at 255; ``limits`` are the largest sums of the first term that pass if all other losses are 0,
+    negative if none does. Then by ``fine_losses[c, kind, d >> shift]``, with d the sum of ``tables[c, b, byte b]``,
+    term after term. If ``mask`` is empty, all items are compared.
     """
     n_terms, n_bytes, _ = tables.shape
     sums, maybe = np.empty((n_terms, _SMALL_TILE), np.uint8), np.empty(_SMALL_TILE + 1, np.int64)
@@ -319,16 +326,20 @@ def collect_possible(
     addresses, of_bounds, of_sums = np.empty(n_terms, np.uint64), bounds.ctypes.data, sums.ctypes.data
     for c in range(n_terms):
         addresses[c] = blocks[c].ctypes.data
+    level, n_places, stop_place = np.zeros(_SMALL_TILE, np.uint8), places.size, 0
     for first in range(0, kinds.size, _SMALL_TILE):
-        kind, level = kinds[first : first + _SMALL_TILE], levels[first : first + _SMALL_TILE]
-        of_first, n_maybe, n_summed = sums[0], 0, 0
+        place = stop_place
+        while stop_place < n_places and places[stop_place] < first + _SMALL_TILE:
+            level[places[stop_place] - first] = levels[stop_place]
+            stop_place += 1
+        n_blocks, n_maybe, n_summed = (min(_SMALL_TILE, kinds.size - first) + 31) // 32, 0, 0
         for c in range(n_terms):
             if c > 0 and n_maybe <= _FEW:
                 break
             n_summed += 1
             address = addresses[c] + np.uint64(n_bytes * first)
             table, target = of_bounds + np.uint64(32 * n_bytes * c), of_sums + np.uint64(_SMALL_TILE * c)
-            for _ in range((kind.size + 31) // 32):
+            for _ in range(n_blocks):
                 if by_halves[c]:
                     store_half_sums(table, address, n_bytes, target)
                 else:
@@ -336,76 +347,104 @@ def collect_possible(
                 address += np.uint64(32 * n_bytes)
                 target += np.uint64(32)
             if c == 0:
-                n_maybe = _below_limits(of_first, kind, level, limits, maybe)
+                n_maybe = _below_limits(sums, kinds, level, first, limits, maybe)
                 for m in range(n_maybe):
-                    at = np.uint64(maybe[m])
-                    total[m] = losses[0, kind[at], of_first[at]]
+                    at = maybe[m]
+                    total[m] = losses[0, kinds[first + at], sums[0, at]]
                 continue
             n_left = 0
             for m in range(n_maybe):
-                at = np.uint64(maybe[m])
-                loss = total[m] + losses[c, kind[at], sums[c, at]]
+                at = maybe[m]
+                kind = kinds[first + at]
+                loss = total[m] + losses[c, kind, sums[c, at]]
                 maybe[n_left], total[n_left] = at, loss
-                n_left += 1 if loss <= allowed[kind[at], level[at]] else 0
+                n_left += 1 if loss <= allowed[kind, level[at]] else 0
             n_maybe = n_left
-        if eligible.size:
+        if mask.size:
             n_left = 0
             for m in range(n_maybe):
                 maybe[n_left], total[n_left] = maybe[m], total[m]
-                n_left += 1 if eligible[first + maybe[m]] else 0
+                n_left += 1 if mask[first + maybe[m]] else 0
             n_maybe = n_left
         for c in range(n_terms):
             if n_maybe == 0:
                 break
-            table, n_left = tables[c], 0
+            n_left = 0
             for m in range(n_maybe):
-                at = np.uint64(maybe[m])
-                block, place = at & ~np.uint64(31), at & np.uint64(31)
-                address = addresses[c] + np.uint64(n_bytes) * (np.uint64(first) + block) + place
+                at = maybe[m]
+                j = np.uint64(first + at)
+                address = addresses[c] + np.uint64(n_bytes) * (j & ~np.uint64(31)) + (j & np.uint64(31))
                 distance = np.int64(0)
                 for b in range(n_bytes):  # by address, because views of arrays count references
-                    distance += table[b, byte_at(address)]
+                    distance += tables[c, b, byte_at(address)]
                     address += np.uint64(32)
-                loss = total[m] + fine_losses[c, kind[at], min(distance >> shift, last_loss)]
-                loss -= losses[c, kind[at], sums[c, at]] if c < n_summed else 0.0
+                kind = kinds[first + at]
+                loss = total[m] + fine_losses[c, kind, min(distance >> shift, last_loss)]
+                loss -= losses[c, kind, sums[c, at]] if c < n_summed else 0.0
                 maybe[n_left], total[n_left] = at, loss
-                n_left += 1 if loss <= allowed[kind[at], level[at]] else 0
+                n_left += 1 if loss <= allowed[kind, level[at]] else 0
             n_maybe = n_left
         for m in range(n_maybe):
             rows[n_kept] = first + maybe[m]
             n_kept += 1
+        for i in range(place, stop_place):
+            level[places[i] - first] = 0
     return n_kept
 
 
 @Kernel
-def add_scores(rows, counts, lengths, weight, mean_length, scores):
-    """Add the BM25 scores of a word, which ``rows`` have ``counts`` times, to ``scores``, rounded as in FTS5."""
-    for i in range(rows.size):
-        frequency = float(counts[i])
-        length = float(lengths[rows[i]])
-        scores[rows[i]] += weight * (
-            (frequency * (1.2 + 1.0)) / (frequency + 1.2 * (1 - 0.75 + 0.75 * length / mean_length))
-        )
+def score_words(rows, counts, starts, weights, lengths, mean_length, total, found, scores):
+    """Write the rows that have any of several words to ``found``, and their BM25 scores / ``total`` to ``scores``.
 
-
-@Kernel
-def gather_positive(scores, total, rows, shares):
-    """Write the indices of positive scores to ``rows``, and the scores / ``total`` to ``shares``; return their number.
-
-    ``rows`` must have space for one more index.
+    ``counts[i]`` is the frequency of word w in ``rows[i]``, with ``starts[w] <= i < starts[w + 1]`` and ascending rows.
+    Scores are rounded as in FTS5. Returns the number of rows.
     """
-    found = 0
-    for j in range(scores.size):  # branch-free, because the outcome is hard to predict
-        rows[found] = j
-        found += 1 if scores[j] > 0 else 0
-    for t in range(found):
-        shares[t] = scores[rows[t]] / total
-    return found
+    of_length = np.empty(_SHORT)  # of a word that occurs once
+    for length in range(_SHORT):
+        of_length[length] = (1.2 + 1.0) / (1.0 + 1.2 * (1 - 0.75 + 0.75 * float(length) / mean_length))
+    places, sums, n_found = starts.copy(), np.zeros(_TILE), 0
+    has_words = np.zeros(_TILE // 32, np.uint32)  # one bit for each row of a tile
+    while True:
+        first = np.int64(lengths.size)
+        for w in range(weights.size):
+            if places[w] < starts[w + 1]:
+                first = min(first, np.int64(rows[places[w]]))
+        if first == lengths.size:
+            break
+        last = min(first + _TILE, lengths.size)
+        for w in range(weights.size):
+            i, stop, weight = places[w], starts[w + 1], weights[w]
+            while i < stop and rows[i] < last:
+                length = lengths[rows[i]]
+                if counts[i] == 1 and length < _SHORT:
+                    score = of_length[length]
+                else:
+                    frequency = float(counts[i])
+                    score = (frequency * (1.2 + 1.0)) / (
+                        frequency + 1.2 * (1 - 0.75 + 0.75 * float(length) / mean_length)
+                    )
+                place = np.uint64(rows[i]) - np.uint64(first)
+                sums[place] += weight * score
+                has_words[place >> np.uint64(5)] |= np.uint32(1) << np.uint32(place & np.uint64(31))
+                i += 1
+            places[w] = i
+        for block in range(has_words.size):
+            mask = has_words[block]
+            has_words[block] = 0
+            while mask:
+                t = 32 * block + trailing_zeros(mask)
+                found[n_found], scores[n_found] = first + t, sums[t]
+                sums[t] = 0
+                n_found += 1
+                mask &= mask - np.uint32(1)
+    for t in range(n_found):
+        scores[t] /= total
+    return n_found
 
 
 @Kernel
-def mark_levels(places, coverage, levels):
+def levels_of(coverage, levels):
     """Set ``levels`` to upper bounds of the evidence 2 c^2 / (1 + c^2) of coverages c, in units of 2 / 255."""
-    for i in range(places.size):
+    for i in range(coverage.size):
         square = coverage[i] * coverage[i]
-        levels[places[i]] = min(255, int(127.5 * (2 * square / (1 + square))) + 1)
+        levels[i] = min(255, int(127.5 * (2 * square / (1 + square))) + 1)

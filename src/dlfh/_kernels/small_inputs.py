@@ -135,7 +135,8 @@ def _weighted_distances(query, weights, item_words):
 
 #: The first search in a process compares all items in less time than loading Numba takes.
 @_for_small_inputs(
-    "search", lambda tables, _, rows, __: len(tables) * (150 + 4 * len(rows)) // (1 if "numba" in sys.modules else 512)
+    "search",
+    lambda tables, _, rows, __: sys.maxsize if "numba" in sys.modules else len(tables) * (150 + 4 * len(rows)) // 512,
 )
 def sum_tables(tables, codes, rows, distances):
     distances[:] = 0

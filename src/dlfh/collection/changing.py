@@ -15,7 +15,7 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -74,9 +74,9 @@ def put_items(
     if not len(rows):
         return problems
     labels = [[]] * len(ids) if items.labels is None else [*items.labels]
-    metadata, known = list[Metadata](), Known()
+    metadata, known, with_paths = list[Metadata](), Known(), _with_paths(items)
     for row in rows.tolist():
-        new = _metadata_of(collection, items, row, vectors.contents[row])
+        new = _metadata_of(collection, items, row, vectors.contents[row], with_paths)
         if exists[row]:
             item = index.get(ids[row])
             known |= {(row, name): item for name in encoder.modalities_ if name in item.codes}
@@ -127,12 +127,20 @@ def fill_in_codes(collection: Collection, coded: ItemCodes, labels: list[list[st
             coded.is_learned[name][row] = True
 
 
-def _metadata_of(collection: Collection, items: Items, row: int, contents: dict[str, str]) -> Metadata:
+def _with_paths(items: Items) -> list[str]:
+    """Return the modalities with paths of files."""
+    lists = {name: values for name, values in items.modalities.items() if isinstance(values, list)}
+    return [name for name, values in lists.items() if any(issubclass(kind, Path) for kind in {*map(type, values)})]
+
+
+def _metadata_of(
+    collection: Collection, items: Items, row: int, contents: dict[str, str], with_paths: Sequence[str]
+) -> Metadata:
     """Return the metadata to store; image paths are relative to the collection, so that both can move together."""
     added: Metadata = {CONTENTS: contents} if contents else {}
-    for name, values in items.modalities.items():
-        if isinstance(values, list) and isinstance(values[row], Path):
-            added[name] = os.path.relpath(values[row], collection.path.resolve())
+    for name in with_paths:
+        if isinstance(items.modalities[name][row], Path):
+            added[name] = os.path.relpath(items.modalities[name][row], collection.path.resolve())
     return items.metadata[row] | added if added else items.metadata[row]
 
 
@@ -237,8 +245,10 @@ def _plan(collection: Collection, items: Items, hashes: FileHashes) -> _Plan:
     """Compare the current metadata of the index with its metadata after the sync."""
     contents = content_hashes(collection.encoder.featurizers_, items, lambda path, row, name: hashes(path))
     # In the form that they have after being written and read again.
+    with_paths = _with_paths(items)
     metadata = [
-        json.loads(json.dumps(_metadata_of(collection, items, row, hashed))) for row, hashed in enumerate(contents)
+        json.loads(json.dumps(_metadata_of(collection, items, row, hashed, with_paths)))
+        for row, hashed in enumerate(contents)
     ]
     before: dict[str, Metadata] = {}
     id_of_content: dict[Content, str] = {}

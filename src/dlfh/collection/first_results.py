@@ -20,7 +20,7 @@ from dlfh.collection.ranking import EncodedQuery, Ranked, Ranker, SearchSpace
 from dlfh.collection.words import WordIndexFile
 from dlfh.index import Index
 from dlfh.index.nearest import Tables
-from dlfh.index.words import terms
+from dlfh.index.words import WordIndex, terms
 
 #: Minimum probability of a label that an item counts as having.
 _HAS_LABEL = 0.5
@@ -33,6 +33,7 @@ class FirstResults:
 
     def __init__(self, encoder: Encoder, index: Index, words: WordIndexFile) -> None:
         self._encoder, self._index, self._words = encoder, index, words
+        self._found: tuple[WordIndex, tuple[str, ...], Integers] | None = None
 
     def rank(
         self,
@@ -87,8 +88,11 @@ class FirstResults:
         """Return the ascending positions of the items whose texts have all of the words."""
         if not self._words.modalities:
             return np.empty(0, np.int64)
-        if space.items is self._index:
-            return self._words.current().with_all(terms(" ".join(words)))
+        if space.items is self._index:  # a search asks for the same words twice
+            current, found = self._words.current(), self._found
+            if found is None or found[0] is not current or found[1] != tuple(words):
+                self._found = found = current, tuple(words), current.with_all(terms(" ".join(words)))
+            return found[2]
         columns = range(len(self._words.modalities))
         return functools.reduce(np.intersect1d, [space.matches(word, columns).positions for word in words])
 

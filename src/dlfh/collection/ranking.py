@@ -76,7 +76,7 @@ class EncodedQuery(NamedTuple):
 
     def tables(self, modality: str) -> Tables:
         """Return the distance tables of a tie-breaker; for most queries, all modalities share them."""
-        return _tables(self.tie_breakers[modality].tobytes(), self.tie_breakers[modality].dtype)
+        return _tables(self.tie_breakers[modality])
 
 
 class Ranked(NamedTuple):
@@ -201,7 +201,7 @@ class Ranker:
             of_words = of_words + value.of_none * weights[:, -2]
             tables = Tables.of(self._labels.tables(query.labels[None], self._match))
             evidence.append(Evidence(self._numbers(LABELS), tables, weights[:, -1], value))
-        length, tables = float(np.abs(query.values.astype(np.float64)).sum()), Tables.of(query.values[None])
+        length, tables = float(np.abs(query.values.astype(np.float64)).sum()), _tables(query.values)
         similarity = partial(_similarity, length, len(query.values))
         for t, name in enumerate(self._searched):
             if weights[:, t].any():
@@ -241,9 +241,9 @@ class Ranker:
         runs = np.arange(0, n - _RUN, max(_RUN * n_pool // size, _RUN))
         sample = (runs[:, None] + np.arange(_RUN)).ravel()
         sample = union(sample if candidates is None else sample[candidates[sample]], words[:: len(words) // size + 1])
-        levels, least = np.zeros(n, np.uint8), -np.inf
-        _kernels.mark_levels(comparison.words.positions, comparison.words.coverage, levels)
-        n_from_level = np.bincount(levels[comparison.words.positions], minlength=256)[::-1].cumsum()[::-1]
+        levels, least = np.empty(len(comparison.words.positions), np.uint8), -np.inf
+        _kernels.levels_of(comparison.words.coverage, levels)
+        n_from_level = np.bincount(levels, minlength=256)[::-1].cumsum()[::-1]
         level = max(int((n_from_level > size).sum()) - 1, 0)
         if options.min_probability is not None:
             wanted = min(max(options.min_probability, 1e-6), 1 - 1e-6)
@@ -272,7 +272,8 @@ class Ranker:
         allowed[np.arange(len(allowed)) % (1 << len(self._searched)) == 0] = -np.inf  # no code
         columns, with_learned = self._numbers(*self._searched), not self._options.hashed_only
         bounds = Bounds.of(comparison.evidence, allowed, level, self._items.seen)
-        return self._items.scan(bounds, columns, levels, candidates, with_learned=with_learned)
+        of_words = comparison.words.positions, levels
+        return self._items.scan(bounds, columns, of_words, candidates, with_learned=with_learned)
 
     def _distances(self, columns: tuple[int, ...], tables: Tables, positions: Integers) -> Floats:
         return self._items.distances_at(columns, tables, positions)[0]
@@ -302,8 +303,12 @@ def _similarity(length: float, n_bits: int, distances: Floats) -> Floats:
     return (length - 2 * np.where(np.isfinite(distances), distances, 0.0)) / n_bits
 
 
+def _tables(values: Array) -> Tables:
+    return _tables_of_bytes(values.tobytes(), values.dtype)
+
+
 @lru_cache(64)
-def _tables(values: bytes, dtype: np.dtype[Any]) -> Tables:
+def _tables_of_bytes(values: bytes, dtype: np.dtype[Any]) -> Tables:
     return Tables.of(np.frombuffer(values, dtype)[None])
 
 

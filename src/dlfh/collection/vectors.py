@@ -39,7 +39,7 @@ def vector_file(folder: Path, modality: int) -> Path:
 
 def keep_vectors(folder: Path, modalities: Sequence[str], vectors: ItemVectors) -> None:
     """Append the vectors of images and vectors to the files in a folder; texts have no content hash."""
-    for number, name in enumerate(modalities):
+    for number, name in enumerate(modalities if any(vectors.contents) else ()):
         matrix, records = vectors.matrices.get(name), []
         for row, item in enumerate(vectors.positions.get(name, ())):
             if content := vectors.contents[item].get(name):

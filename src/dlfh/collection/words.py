@@ -69,9 +69,9 @@ class WordIndexFile:
         if not self.modalities or (self._index.folder is None and self._loaded is None):
             return False
         wanted = terms(phrase)
-        rows = self.current().with_all(wanted) if wanted else np.empty(0, np.int64)
         if len(wanted) < 2:
-            return len(rows) > 0
+            return any(map(self.current().has, wanted))
+        rows = self.current().with_all(wanted)
         for start in range(0, len(rows), _BATCH):
             checkpoint()
             positions = self.positions()[rows[start : start + _BATCH]].tolist()

@@ -207,19 +207,28 @@ class Snapshot(Reader):
         return np.logical_or.reduce([part.segment.seen(columns) for part in self.parts])
 
     def scan(
-        self, bounds: Bounds, columns: tuple[int, ...], levels: Codes, candidates: Mask | None, *, with_learned: bool
+        self,
+        bounds: Bounds,
+        columns: tuple[int, ...],
+        levels: tuple[Integers, Codes],
+        candidates: Mask | None,
+        *,
+        with_learned: bool,
     ) -> Integers:
         """Return the positions of the candidates that the bounds do not exclude; see `dlfh.index.scan`."""
-        found = [np.empty(0, np.int64)]
-        for part, start, stop in zip(self.parts, self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True):
-            kinds, of_part = part.segment.kinds(columns, with_learned=with_learned), levels[start:stop]
+        found, (places, values) = [np.empty(0, np.int64)], levels
+        stops = places.searchsorted(self.starts).tolist()
+        for number, (start, stop) in enumerate(itertools.pairwise(self.starts.tolist())):
+            part, of_part = self.parts[number], slice(stops[number], stops[number + 1])
+            kinds, rows = part.segment.kinds(columns, with_learned=with_learned), places[of_part] - start
             eligible = None if candidates is None else candidates[start:stop]
             if part.live is None:
-                found.append(start + possible_rows(part, bounds, kinds, of_part, eligible))
+                found.append(start + possible_rows(part, bounds, kinds, (rows, values[of_part]), eligible))
                 continue
-            mask, spread = np.zeros(len(kinds), bool), np.zeros(len(kinds), np.uint8)
-            mask[part.live], spread[part.live] = True if eligible is None else eligible, of_part
-            found.append(start + part.live.searchsorted(possible_rows(part, bounds, kinds, spread, mask)))
+            mask = np.zeros(len(kinds), bool)
+            mask[part.live] = True if eligible is None else eligible
+            possible = possible_rows(part, bounds, kinds, (part.live[rows], values[of_part]), mask)
+            found.append(start + part.live.searchsorted(possible))
         return np.concatenate(found)
 
     def _rows(self, positions: Integers) -> Iterator[tuple[Part, int, Integers]]:

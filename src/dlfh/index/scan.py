@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dlfh import _kernels
-from dlfh._arrays import Array, Floats, Integers, Mask
+from dlfh._arrays import Array, Codes, Floats, Integers, Mask
 from dlfh._parallel import checkpoint
 from dlfh.index.nearest import Tables
 from dlfh.index.segment import Part
@@ -99,11 +99,16 @@ class Bounds(NamedTuple):
         return cls(columns, *bounds, limits, np.stack(losses), fine, allowed)
 
 
-def possible_rows(part: Part, bounds: Bounds, kinds: Array, levels: Array, eligible: Mask | None) -> Integers:
-    """Return the rows of a part that the bounds do not exclude; ``kinds`` and ``levels`` have a byte for each row."""
+def possible_rows(
+    part: Part, bounds: Bounds, kinds: Array, levels: tuple[Integers, Codes], eligible: Mask | None
+) -> Integers:
+    """Return the rows of a part that the bounds do not exclude.
+
+    ``kinds`` has a byte for each row, and ``levels`` are ascending rows and their levels; other rows have level 0.
+    """
     checkpoint()
     columns, *tables = bounds[:4]
     blocks, rows = tuple(map(part.segment.blocks, columns)), np.empty(len(part.segment), np.int64)
     mask = np.empty(0, bool) if eligible is None else eligible
-    found = _kernels.collect_possible(blocks, *tables, kinds, levels, mask, *bounds[4:], _SUM_BITS - _FINE_BITS, rows)
+    found = _kernels.collect_possible(blocks, *tables, kinds, *levels, mask, *bounds[4:], _SUM_BITS - _FINE_BITS, rows)
     return rows[:found].copy()

@@ -234,7 +234,10 @@ def check_ids(ids: Any, *, distinct: bool = False) -> Strings:
     if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
         raise InputError(f"ids must be a list of strings, got {type(ids).__name__}")
     values = [*ids]
-    row = next((row for row, value in enumerate(values) if not isinstance(value, str) or not value), None)
+    if not {*map(type, values)} <= {str} or not all(values):
+        row = next((row for row, value in enumerate(values) if not isinstance(value, str) or not value), None)
+    else:
+        row = None
     if row is not None:
         raise InputError(f"ids must be non-empty strings, got {shown(values[row])} in row {row}")
     try:
@@ -335,13 +338,14 @@ def _as_json(value: Any, row: int) -> bytes:
 
 def _has_string_keys(value: Any) -> bool:
     """Return whether all keys are strings, at every depth: json.dumps converts others, which can create duplicates."""
-    if type(value) is not list:  # the checks of most metadata are written for speed
-        if type(value) is dict or isinstance(value, Mapping):
-            if not {*map(type, value)} <= {str} and not all(isinstance(key, str) for key in value):
-                return False
-            value = value.values()
-        elif not isinstance(value, (list, tuple)):
-            return True
+    if type(value) is dict or isinstance(value, Mapping):
+        if not {*map(type, value)} <= {str} and not all(isinstance(key, str) for key in value):
+            return False
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return True
+    if _PLAIN.issuperset(map(type, value)):  # written for speed, as most values are plain
+        return True
     return all(_has_string_keys(each) for each in value if type(each) not in _PLAIN)
 
 
@@ -351,7 +355,7 @@ def metadata_checksum(identifier: bytes, text: bytes) -> int:
 
 
 def _checksums(ids: Strings, metadata: Strings) -> Checksums:
-    return np.fromiter(map(metadata_checksum, ids, metadata), np.uint32, len(ids))
+    return np.fromiter(map(zlib.crc32, metadata, map(zlib.crc32, ids)), np.uint32, len(ids))  # `metadata_checksum`
 
 
 def _parse_metadata(identifier: bytes, text: bytes, checksum: int) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ import sys
 import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -36,8 +36,10 @@ _MAX_KNOWN, _CHUNK = 1 << 20, 1 << 14
 _RUN = re.compile(r"[^\s\0-/:-@\[-`{-~]+")
 #: Converts ASCII texts into runs separated by spaces.
 _SPACES = {code: " " for code in range(127) if not chr(code).isalnum()}
+#: Maximum number of words in the cache of their places in a segment.
+_MAX_FOUND = 1 << 12
 #: Minimum number of postings for which kernels are used.
-_MANY = 1 << 14
+_MANY = 1 << 10
 #: Parameters of BM25, and the value at which word counts are capped.
 _K1, _B, _MAX_COUNT = 1.2, 0.75, 0xFFFF
 
@@ -173,6 +175,7 @@ class Words:
     starts: Integers
     rows: Array
     counts: Array
+    _places: dict[bytes, int | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, texts: Iterable[object], n_columns: int) -> Words:
@@ -217,6 +220,15 @@ class Words:
         return "has texts of negative length" if len(self) and self.lengths.min() < 0 else None
 
     def find(self, term: bytes) -> int | None:
+        """Return the number of a word, or None; a query asks for each of its words several times."""
+        place = self._places.get(term, -1)
+        if place == -1:
+            if len(self._places) >= _MAX_FOUND:
+                self._places.clear()
+            place = self._places[term] = self._find(term)
+        return place
+
+    def _find(self, term: bytes) -> int | None:
         item, blob = self.terms.offsets.item, self.terms.blob.data
         place = bisect_left(range(len(self.terms)), term, key=lambda row: bytes(blob[item(row) : item(row + 1)]))
         return place if place < len(self.terms) and self.terms[place] == term else None
@@ -357,16 +369,23 @@ class WordIndex:
         if all(weight <= 0 for weight in weights):
             weights = [1e-6] * len(weights)
         total = math.fsum(weight for weight in weights if weight > 0)
-        positions, coverage, start = [np.empty(0, np.int64)], [np.empty(0)], 0
+        matches, start = list[Matches](), 0
         for number, (part, n_live, ranks) in enumerate(zip(self.parts, self._n_live, self._ranks, strict=True)):
             counted = [(each[number], weight) for each, weight in zip(postings, weights, strict=True) if weight > 0]
             rows, scores = _scores(
                 part[0].lengths, [(*found, weight) for found, weight in counted], self._mean_length, total
             )
-            positions.append(start + (rows if ranks is None else ranks[rows]))
-            coverage.append(scores)
+            rows = rows if ranks is None else ranks[rows]
+            matches.append(Matches(rows + start if start else rows, scores))
             start += n_live
-        return Matches(np.concatenate(positions), np.concatenate(coverage))
+        if len(matches) == 1:
+            return matches[0]
+        return Matches(*map(np.concatenate, zip(*matches, strict=True))) if matches else Matches.none()
+
+    def has(self, word: str) -> bool:
+        """Return whether an item has a word."""
+        columns = range(self._n_columns)
+        return any(len(self._postings(part, word.encode(), [column])[0]) for part in self.parts for column in columns)
 
     def with_all(self, words: Sequence[str]) -> Integers:
         """Return the positions of the items that have all words in one column."""
@@ -412,11 +431,12 @@ def _scores(
     if not n_postings:
         return np.empty(0, np.int64), np.empty(0)
     if n_postings > _MANY and "numba" in sys.modules:
-        sums = np.zeros(len(lengths))
-        for rows, counts, weight in postings:
-            _kernels.add_scores(rows, counts, lengths, weight, mean_length, sums)
-        found, scores = np.empty(min(n_postings, len(sums)) + 1, np.int64), np.empty(min(n_postings, len(sums)))
-        n_found = _kernels.gather_positive(sums, total, found, scores)
+        rows, counts = (np.concatenate(each) for each in list(zip(*postings, strict=True))[:2])
+        starts = _starts(np.array([len(rows) for rows, _, _ in postings]))
+        space = min(n_postings, len(lengths))
+        found, scores = np.empty(space, np.int64), np.empty(space)
+        weights = np.array([weight for *_, weight in postings])
+        n_found = _kernels.score_words(rows, counts, starts, weights, lengths, mean_length, total, found, scores)
         return found[:n_found], scores[:n_found]
     rows = postings[0][0].astype(np.int64)
     if len(postings) > 1:
