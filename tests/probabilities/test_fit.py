@@ -193,8 +193,8 @@ def test_a_higher_score_is_never_less_probable(seed: int) -> None:
 
 def test_matches_are_shared_labels_or_all_labels() -> None:
     queries, items = np.array([[1, 1, 0]], bool), np.array([[1, 0, 0], [1, 1, 1], [0, 0, 1]], bool)
-    assert matching(queries, items, "any").tolist() == [[True, True, False]]
-    assert matching(queries, items, "all").tolist() == [[False, True, False]]
+    assert matching(queries, items.T, "any").tolist() == [[True, True, False]]
+    assert matching(queries, items.T, "all").tolist() == [[False, True, False]]
 
 
 def test_scores_are_sums_over_bytes() -> None:

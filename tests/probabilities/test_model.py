@@ -123,7 +123,7 @@ def test_probabilities_of_matches_are_calibrated_over_all_items_and_the_first(
     for query, item in itertools.permutations([*sources, ()], 2):
         scores = sum_tables(model.score_tables(p[query][asked], match), model.quantize_probabilities(p[item][stored]))
         best = np.argsort(-scores, axis=1)
-        true = np.take_along_axis(matching(labels[asked], labels[stored], match), best, axis=1)
+        true = np.take_along_axis(matching(labels[asked], labels[stored].T, match), best, axis=1)
         scores = np.take_along_axis(scores, best, axis=1)
         pairs.append((model.match_probabilities(scores, p[query][asked], match, queries=query, items=item), true))
     for first in (10, 200):
