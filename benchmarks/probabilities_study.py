@@ -30,7 +30,7 @@ from benchmarks.answers_data import icons, photographs
 from benchmarks.report import fill
 from dlfh import DLFH
 from dlfh._labels import LabelSets
-from dlfh._probabilities.fit import matching, sum_tables
+from dlfh._probabilities.fit import by_centroid, matching, sum_tables
 from dlfh._probabilities.scores import MATCHES
 from dlfh.codes import pack
 from dlfh.datasets import Items, load_dataset, read_arrays
@@ -240,7 +240,8 @@ def _calibration(model: DLFH, data: Data, queries: Any, database: Any, asked: An
         kind = "" if isinstance(one, str) else ", two modalities"
         for match in MATCHES:
             relevant = matching(asked, items.T, match)
-            scores = sum_tables(model.score_tables(p[one][0], match), model.quantize_probabilities(p[other][1]))
+            tables = by_centroid(model.score_tables(p[one][0], match))
+            scores = sum_tables(tables, model.quantize_probabilities(p[other][1]))
             shown = model.match_probabilities(scores, p[one][0], match, queries=one, items=other)
             first = np.argsort(-scores, axis=1, kind="stable")[:, :10]
             add(f"{match}{kind}", shown, relevant)

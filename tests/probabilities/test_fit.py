@@ -16,6 +16,7 @@ from dlfh._parallel import Workers
 from dlfh._probabilities.fit import (
     LabelFit,
     LeftOut,
+    by_centroid,
     fit_label_curves,
     fit_match_curve,
     matching,
@@ -201,7 +202,7 @@ def test_scores_are_sums_over_bytes() -> None:
     rng = np.random.default_rng(0)
     tables, codes = rng.random((2, 3, 256)).astype(np.float32), rng.integers(0, 256, (4, 3)).astype(np.uint8)
     expected = [[sum(table[byte, item[byte]] for byte in range(3)) for item in codes] for table in tables]
-    np.testing.assert_allclose(sum_tables(tables, codes), expected, rtol=1e-6)
+    np.testing.assert_allclose(sum_tables(by_centroid(tables), codes), expected, rtol=1e-6)
 
 
 def test_no_point_is_both_query_and_item_from_any_source() -> None:

@@ -235,13 +235,15 @@ class FittedLabels:
             model = replace(model, lifts={**model.lifts, match: lift})
             for place, source in enumerate(names):
                 asked = queries[source]
-                tables = plain[source] + np.float32(lift) * lifted[source]
+                tables = by_centroid(plain[source] + np.float32(lift) * lifted[source])
+                found = None
                 for other, (name, codes) in enumerate(stored.items()):
                     key = match, asked.points.tobytes(), items[name].points.tobytes()
                     if key not in known:
                         known[key] = matching(asked.labels, labels[name], match)
                     scores, happened = sum_tables(tables, codes), known[key]
-                    parameters[number, place, other] = fit_match_curve(scores, asked.probabilities, happened, self.seed)
+                    found = fit_match_curve(scores, asked.probabilities, happened, self.seed, found)
+                    parameters[number, place, other] = found
         return replace(model, matches=MatchCurves(names, parameters))
 
 
@@ -358,15 +360,25 @@ def matching(queries: Mask, items: Array, match: Match) -> Mask:
     return shared > 0 if match == "any" else shared == asked.sum(axis=1)[:, None]
 
 
+def by_centroid(tables: Singles) -> Singles:
+    """Return score tables in the order that `sum_tables` reads, shape (n_bytes, 256, queries)."""
+    return np.ascontiguousarray(tables.transpose(1, 2, 0))
+
+
 def sum_tables(tables: Singles, codes: Codes) -> Singles:
-    """Return the scores of items, shape (queries, items)."""
-    scores = np.empty((len(tables), len(codes)), np.float32)
-    _kernels.add_tables(np.ascontiguousarray(tables.transpose(1, 2, 0)), codes, scores)
+    """Return the scores of items, shape (queries, items), from tables `by_centroid`."""
+    scores = np.empty((tables.shape[2], len(codes)), np.float32)
+    _kernels.add_tables(tables, codes, scores)
     return scores
 
 
-def fit_match_curve(scores: Singles, queries: Singles, happened: Mask, seed: int) -> Floats:
-    """Return the parameters of a curve for the scores (n, k) of n queries and k items."""
+def fit_match_curve(
+    scores: Singles, queries: Singles, happened: Mask, seed: int, similar: Floats | None = None
+) -> Floats:
+    """Return the parameters of a curve for the scores (n, k) of n queries and k items.
+
+    similar: Parameters of a similar curve, from which fewer steps are needed.
+    """
     n, n_items = scores.shape
     n_best = min(_N_BEST, n_items)
     best = np.argpartition(-scores, n_best - 1, axis=1)[:, :n_best] if n_best else np.empty((n, 0), np.int64)
@@ -380,6 +392,8 @@ def fit_match_curve(scores: Singles, queries: Singles, happened: Mask, seed: int
     X = np.hstack([np.ones((len(x), 1)), rises, np.repeat(query_features(queries), chosen.shape[1], axis=0)])
 
     start = np.array([-2.0, *[0.5] * (N_KNOTS - 1), 0.0, 0.0])
+    if similar is not None:
+        start = np.concatenate([np.diff(similar[N_KNOTS : 2 * N_KNOTS], prepend=0.0), similar[2 * N_KNOTS :]])
     place = np.arange(len(start))
     found = _regression(X, y, start, (place > 0) & (place < N_KNOTS))
     return np.concatenate([knots, np.cumsum(found[:N_KNOTS]), found[N_KNOTS:]])
