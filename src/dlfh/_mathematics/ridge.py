@@ -247,22 +247,24 @@ class RidgeSolution:
 
         # Single precision is enough for leverages, which lie between 0 and 1, unless a pivot vanishes in it.
         is_safe = np.diag(self.factor).min() > np.finfo(np.float32).tiny
-        factor = self.factor.astype(np.float32) if is_safe else self.factor
+        dtype = np.dtype(np.float32 if is_safe else np.float64)
+        factor = self.factor.astype(dtype, copy=False)
         # Nor do predictions need more, unless large weights cancel each other.
-        weights, longest = self.weights.astype(factor.dtype), np.linalg.norm(self.weights, axis=0).max(initial=0.0)
+        weights, longest = self.weights.astype(dtype), np.linalg.norm(self.weights, axis=0).max(initial=0.0)
         inverse = None if own_feature is None else _inverse(factor)
         values = np.empty((len(targets.row_of_point), self.weights.shape[1]), np.float32)
         for chunk in _chunks(len(values)):
             features = rows(chunk)
             centred = features - self.mean
-            single = centred.astype(factor.dtype)
+            single = centred.astype(dtype)
             half = scipy.linalg.solve_triangular(factor, single.T, lower=True, check_finite=False).T
             leverages = np.einsum("id,id->i", half, half, dtype=np.float64)
             freedom = np.maximum(1 - leverages - self.intercept / self.n_points, _MIN_FREEDOM)
             actual = targets.points(chunk.start, chunk.stop)
             length = np.sqrt(np.einsum("nd,nd->n", centred, centred).max(initial=0.0))
             rounding = longest * length * np.finfo(np.float32).eps / freedom.min(initial=1.0)
-            left, right = (single, weights) if is_safe and rounding < _MAX_ROUNDING else (centred, self.weights)
+            left: Array = single if is_safe and rounding < _MAX_ROUNDING else centred
+            right: Array = weights if left is single else self.weights
             products = left @ right
             products += self.offset.astype(products.dtype)
             actual = actual.astype(products.dtype, copy=False)
