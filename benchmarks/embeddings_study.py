@@ -31,7 +31,7 @@ from benchmarks.probabilities_study import average_precision, rabitq, shown
 from benchmarks.report import code_version, fill, machine
 from dlfh import DLFH
 from dlfh._persistence.files import replace_file
-from dlfh._probabilities.fit import sum_tables
+from dlfh._probabilities.fit import by_centroid, sum_tables
 from dlfh.bench.tables import summarize
 from dlfh.codes import pack
 from dlfh.datasets import read_arrays
@@ -392,7 +392,7 @@ def learned(model: DLFH, n_bytes: int, asking: str, asked: str, items: np.ndarra
     stored = model.quantize_probabilities(model.label_probabilities({asked: items}))
 
     def by_labels(Q: np.ndarray) -> np.ndarray:
-        return sum_tables(model.score_tables(model.label_probabilities({asking: Q}), "any"), stored)
+        return sum_tables(by_centroid(model.score_tables(model.label_probabilities({asking: Q}), "any")), stored)
 
     yield f"DLFH, any {n_bytes}", by_labels
 

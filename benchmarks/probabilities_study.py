@@ -30,7 +30,7 @@ from benchmarks.answers_data import icons, photographs
 from benchmarks.report import fill
 from dlfh import DLFH
 from dlfh._labels import LabelSets
-from dlfh._probabilities.fit import matching, sum_tables
+from dlfh._probabilities.fit import by_centroid, matching, sum_tables
 from dlfh._probabilities.scores import MATCHES
 from dlfh.codes import pack
 from dlfh.datasets import Items, load_dataset, read_arrays
@@ -112,7 +112,7 @@ def measure(data: Data, n_bytes: int, seed: int, missing: float) -> dict[str, An
     known = without(data.labels[training], missing, seed)
     model = DLFH(8 * n_bytes, random_state=seed).fit(data.take(training), known)
     asked, items, learned = (data.labels[rows].toarray().astype(bool) for rows in (queries, database, training))
-    relevance = {match: matching(asked, items, match).astype(np.int8) for match in MATCHES}
+    relevance = {match: matching(asked, items.T, match).astype(np.int8) for match in MATCHES}
     rows = {"queries": queries, "database": database, "training": training}
     cca = {} if missing else _correlated(data, rows, n_bytes, seed)
     found: dict[str, Any] = {}
@@ -128,7 +128,9 @@ def measure(data: Data, n_bytes: int, seed: int, missing: float) -> dict[str, An
         labels = model.quantize_probabilities(known.toarray())
         rankings = {"Hamming": (pack(z), model.codes_[other]), "asymmetric": (z, model.codes_[other])}
         rankings |= {match: (tables[match], labels) for match in MATCHES}
-        _add(found, "learned", rankings, {match: matching(asked, learned, match).astype(np.int8) for match in MATCHES})
+        _add(
+            found, "learned", rankings, {match: matching(asked, learned.T, match).astype(np.int8) for match in MATCHES}
+        )
         fitted = model.label_probabilities({other: data.modalities[other][training]})
         cq, cx, embedded = cca[one, "queries"], cca[other, "database"], cca[other, "training"]
         scores = {
@@ -237,8 +239,9 @@ def _calibration(model: DLFH, data: Data, queries: Any, database: Any, asked: An
     for one, other in CALIBRATED:
         kind = "" if isinstance(one, str) else ", two modalities"
         for match in MATCHES:
-            relevant = matching(asked, items, match)
-            scores = sum_tables(model.score_tables(p[one][0], match), model.quantize_probabilities(p[other][1]))
+            relevant = matching(asked, items.T, match)
+            tables = by_centroid(model.score_tables(p[one][0], match))
+            scores = sum_tables(tables, model.quantize_probabilities(p[other][1]))
             shown = model.match_probabilities(scores, p[one][0], match, queries=one, items=other)
             first = np.argsort(-scores, axis=1, kind="stable")[:, :10]
             add(f"{match}{kind}", shown, relevant)

@@ -268,8 +268,8 @@ def update_anchored_rows(codes, row_sets, similar, anchors_by_bit, sigmas, scale
     return int(np.count_nonzero(before != B))
 
 
-def fit_curves(scores, starts, positives, slopes, intercepts, pull_to, penalty, start, stop):
-    for label in range(start, stop):
+def fit_curves(scores, starts, positives, chosen, slopes, intercepts, pull_to, penalty, start, stop):
+    for label in chosen[start:stop]:
         z = scores[label].astype(np.float64)
         y = np.zeros(len(z))
         y[positives[starts[label] : starts[label + 1]]] = 1
@@ -335,3 +335,7 @@ def score_words(rows, counts, starts, weights, lengths, mean_length, total, foun
 def levels_of(coverage, levels):
     square = coverage * coverage
     levels[:] = np.minimum(255, (127.5 * (2 * square / (1 + square))).astype(np.int64) + 1)
+
+
+def add_tables(tables, codes, scores):
+    scores[:] = sum(tables[byte][codes[:, byte]] for byte in range(codes.shape[1])).T

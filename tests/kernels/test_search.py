@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlfh.codes import as_words, random_codes
@@ -128,3 +128,13 @@ def test_nearest_by_table_on_other_processors(features: str) -> None:
     test = "from tests.kernels.test_search import test_nearest_by_table_over_several_tiles as test; test(False)"
     environment = {**os.environ, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features}
     subprocess.run([sys.executable, "-c", test], check=True, env=environment, cwd=Path(__file__).parents[2])
+
+
+@settings(max_examples=20)
+@given(seeds)
+def test_add_tables(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n_bytes, n_queries, n = rng.integers(1, 9), rng.integers(1, 150), rng.integers(2, 40)
+    tables = rng.standard_normal((n_bytes, 256, n_queries)).astype(np.float32)
+    codes = rng.integers(0, 256, (n, n_bytes)).astype(np.uint8)
+    assert_twins_agree("add_tables", tables, codes, np.zeros((n_queries, n), np.float32))

@@ -16,6 +16,7 @@ from dlfh._parallel import Workers
 from dlfh._probabilities.fit import (
     LabelFit,
     LeftOut,
+    by_centroid,
     fit_label_curves,
     fit_match_curve,
     matching,
@@ -193,15 +194,15 @@ def test_a_higher_score_is_never_less_probable(seed: int) -> None:
 
 def test_matches_are_shared_labels_or_all_labels() -> None:
     queries, items = np.array([[1, 1, 0]], bool), np.array([[1, 0, 0], [1, 1, 1], [0, 0, 1]], bool)
-    assert matching(queries, items, "any").tolist() == [[True, True, False]]
-    assert matching(queries, items, "all").tolist() == [[False, True, False]]
+    assert matching(queries, items.T, "any").tolist() == [[True, True, False]]
+    assert matching(queries, items.T, "all").tolist() == [[False, True, False]]
 
 
 def test_scores_are_sums_over_bytes() -> None:
     rng = np.random.default_rng(0)
     tables, codes = rng.random((2, 3, 256)).astype(np.float32), rng.integers(0, 256, (4, 3)).astype(np.uint8)
     expected = [[sum(table[byte, item[byte]] for byte in range(3)) for item in codes] for table in tables]
-    np.testing.assert_allclose(sum_tables(tables, codes), expected, rtol=1e-6)
+    np.testing.assert_allclose(sum_tables(by_centroid(tables), codes), expected, rtol=1e-6)
 
 
 def test_no_point_is_both_query_and_item_from_any_source() -> None:

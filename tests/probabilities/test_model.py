@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 from dlfh import DLFH, KDLFH, load
-from dlfh._probabilities.fit import matching, sum_tables
+from dlfh._probabilities.fit import by_centroid, matching, sum_tables
 from dlfh.blocks import open_blocks
 from dlfh.blocks.base import ArrayBlocks
 from dlfh.datasets import Paired, make_paired
@@ -121,9 +121,10 @@ def test_probabilities_of_matches_are_calibrated_over_all_items_and_the_first(
     p |= {sources[2]: model.label_probabilities(data[1].modalities), (): labels}
     pairs = []
     for query, item in itertools.permutations([*sources, ()], 2):
-        scores = sum_tables(model.score_tables(p[query][asked], match), model.quantize_probabilities(p[item][stored]))
+        tables = by_centroid(model.score_tables(p[query][asked], match))
+        scores = sum_tables(tables, model.quantize_probabilities(p[item][stored]))
         best = np.argsort(-scores, axis=1)
-        true = np.take_along_axis(matching(labels[asked], labels[stored], match), best, axis=1)
+        true = np.take_along_axis(matching(labels[asked], labels[stored].T, match), best, axis=1)
         scores = np.take_along_axis(scores, best, axis=1)
         pairs.append((model.match_probabilities(scores, p[query][asked], match, queries=query, items=item), true))
     for first in (10, 200):

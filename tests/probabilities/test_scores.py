@@ -17,6 +17,7 @@ from dlfh._probabilities.scores import (
     label_scores,
     probability_of,
     redundancy_weights,
+    score_tables,
 )
 from tests.strategies import seeds
 
@@ -102,9 +103,24 @@ def test_tables_score_the_decoded_probabilities(n_labels: int, n_bytes: int) -> 
     quantizer = LabelQuantizer.fit(items, 8 * n_bytes, 0)
     codes = quantizer.encode(items)
     assert codes.shape == (700, n_bytes)
-    tables = quantizer.tables((queries[:, None, :] * quantizer.centroids**2)[:, :, quantizer.order])
-    scores = sum(tables[:, byte, codes[:, byte]] for byte in range(n_bytes))
+    order, items = quantizer.order, quantizer.centroids[:, quantizer.order] ** 2
+    tables = score_tables(queries[:, order], items, np.ones(n_labels), "any", quantizer.parts, exclusive=True)
+    scores = sum(tables[:, byte, codes[:, byte]] for byte in range(quantizer.n_groups))
     np.testing.assert_allclose(scores, queries @ quantizer.decode(codes).T, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("match", ["any", "all"])
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_tables_are_sums_of_terms(match: Match, exclusive: bool) -> None:
+    rng = np.random.default_rng(0)
+    queries, items, weights = probabilities(9, 60), probabilities(11, 60, 1), rng.uniform(0.3, 1, 60)
+    queries[0], queries[1] = 0, queries[1] > 0.5
+    queries[2] *= 0.02
+    parts = [slice(0, 1), slice(1, 30), slice(30, 60)]
+    terms = label_scores(queries, items, weights, match, exclusive=exclusive).astype(np.float64)
+    expected = np.stack([terms[:, :, part].sum(axis=2) for part in parts], axis=1)
+    found = score_tables(queries, items, weights, match, parts, exclusive=exclusive)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_few_distinct_points_are_stored_exactly() -> None:

@@ -19,7 +19,7 @@ MODULES = {
     "linear": "add_sparse_gram finish_products hinge_curvatures hinge_losses nearest_centroids sparse_products "
     "sum_rows_by_group",
     "ranking": "count_marks hamming_block rank_by_distance rank_by_score reorder sum_precisions",
-    "search": "collect_possible levels_of nearest_by_table nearest_by_weight score_words sum_tables "
+    "search": "add_tables collect_possible levels_of nearest_by_table nearest_by_weight score_words sum_tables "
     "weigh_candidates within_radius",
     "similarity": "pull_and_push update_anchored_rows update_latent_bits",
     "strings": "find_strings gather_strings hash_strings number_words",

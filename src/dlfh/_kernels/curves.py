@@ -41,15 +41,17 @@ def _group(scores, label, positives, place, end, groups):
 
 
 @Kernel
-def fit_curves(scores, starts, positives, slopes, intercepts, pull_to, penalty, start, stop):
-    """Fit sigma(slope z + intercept) to each label's scores by Newton's method, from the given slopes and intercepts.
+def fit_curves(scores, starts, positives, chosen, slopes, intercepts, pull_to, penalty, start, stop):
+    """Fit sigma(slope z + intercept) to the scores of labels ``chosen[start:stop]`` by Newton's method.
+
+    ``slopes`` and ``intercepts`` have the starting values of all labels, and are overwritten for these.
 
     Minimises the log loss plus ``penalty / 2 (slope - pull_to)^2``. Row l of ``scores`` has the scores of all points
     for label l, with mean 0 and standard deviation 1. The points ``positives[starts[l]:starts[l + 1]]``, in ascending
     order, have the label.
     """
     groups = np.empty((2 * max(_INTERVALS, _MAX_SCORES), 2))
-    for label in range(start, stop):
+    for label in chosen[start:stop]:
         n_groups, n_positive = _group(scores, label, positives, starts[label], starts[label + 1], groups)
         a, b = slopes[label], intercepts[label]
         step_a, step_b = 0.0, 0.0

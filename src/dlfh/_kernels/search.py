@@ -448,3 +448,20 @@ def levels_of(coverage, levels):
     for i in range(coverage.size):
         square = coverage[i] * coverage[i]
         levels[i] = min(255, int(127.5 * (2 * square / (1 + square))) + 1)
+
+
+@Kernel
+def add_tables(tables, codes, scores):
+    """Set the scores (queries, items) of items to ``sum_b tables[b, codes[i, b]]``, which has a value per query."""
+    n_queries = tables.shape[2]
+    sums = np.empty(64, np.float32)
+    for first in range(0, n_queries, 64):  # part of the tables, which stays in the cache
+        n = min(64, n_queries - first)
+        for i in range(codes.shape[0]):
+            sums[:] = 0
+            for b in range(codes.shape[1]):
+                of_code = tables[b, codes[i, b], first : first + n]
+                for q in range(n):
+                    sums[q] += of_code[q]
+            for q in range(n):
+                scores[first + q, i] = sums[q]

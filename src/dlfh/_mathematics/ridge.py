@@ -28,8 +28,8 @@ from dlfh.errors import InputError
 
 #: Largest side of a Gram matrix of sparse data: 512 MB, and some seconds to factor.
 _LARGEST_MATRIX = 8192
-#: Points whose leave-one-out predictions are computed at once.
-_CHUNK_ROWS = 4096
+#: Points whose leave-one-out predictions are computed at once: few, so that they stay in the processor's cache.
+_CHUNK_ROWS = 512
 #: Maximum rounding error of leave-one-out predictions in single precision.
 _MAX_ROUNDING = 1e-3
 #: Lower bound of 1 - h, which is 0 for a point that determines its own prediction.
@@ -159,7 +159,7 @@ def _centred_squares(features: Features, mean: Floats) -> Floats:
 
 
 def ridge_of_moments(data: Moments, ridge: Ridge, *, keep: bool = True) -> tuple[Floats, float, Floats]:
-    """Return W of shape (features, n_bits), the ridge gamma, and X'X + gamma I.
+    """Return W of shape (features, n_bits), the ridge gamma, and the Cholesky factor of X'X + gamma I.
 
     Without ``keep``, the moments may be overwritten.
     """
@@ -170,9 +170,9 @@ def ridge_of_moments(data: Moments, ridge: Ridge, *, keep: bool = True) -> tuple
 
 
 def solve_ridge(matrix: Floats, ridge: float | Floats, right: Floats) -> Floats:
-    """Return (matrix + ridge)^-1 right for a positive semi-definite matrix.
+    """Return (matrix + ridge)^-1 right for a positive semi-definite matrix, whose lower triangle becomes L.
 
-    ridge: A matrix, or a number times the identity; it is added to the matrix in place.
+    ridge: A matrix, or a number times the identity. L is the Cholesky factor of the sum.
     """
     import scipy.linalg  # here, because encoding imports this module but does not need SciPy
 
@@ -180,11 +180,18 @@ def solve_ridge(matrix: Floats, ridge: float | Floats, right: Floats) -> Floats:
         matrix += ridge
     else:
         matrix.flat[:: len(matrix) + 1] += ridge
+    diagonal = np.diag(matrix).copy()
     try:
-        factor = scipy.linalg.cho_factor(matrix, check_finite=False)
+        factor = scipy.linalg.cho_factor(matrix.T, overwrite_a=True, check_finite=False)  # in place: L' as columns
+        if not np.may_share_memory(factor[0], matrix):
+            matrix[:] = factor[0].T
         return scipy.linalg.cho_solve(factor, right, check_finite=False)
     except np.linalg.LinAlgError:  # indefinite by rounding: drop the directions below the rounding error
-        values, vectors = scipy.linalg.eigh(matrix, check_finite=False)
+        whole = np.triu(matrix, 1)
+        whole += whole.T + np.diag(diagonal)
+        values, vectors = scipy.linalg.eigh(whole, check_finite=False)
+        whole.flat[:: len(whole) + 1] += 1e-10 * diagonal.mean() + 2 * max(0.0, -values[0])
+        matrix[:] = np.linalg.cholesky(whole)
         keep = values > np.finfo(np.float64).eps * len(values) * values[-1]
         vectors = vectors[:, keep]
         return vectors @ ((vectors.T @ right) / values[keep, None])
@@ -192,14 +199,16 @@ def solve_ridge(matrix: Floats, ridge: float | Floats, right: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class RidgeSolution:
-    """A solved ridge regression, with the matrix X'X + ridge I that its leave-one-out predictions need.
+    """A solved ridge regression, with the Cholesky factor of X'X + ridge I, for its leave-one-out predictions.
+
+    factor: Its lower triangle is the factor, and the rest is ignored.
 
     The prediction for x is ``(x - mean) @ weights + offset``; ``intercept`` says whether the offset was fitted.
     """
 
     n_points: int
     mean: Floats
-    matrix: Floats
+    factor: Floats
     weights: Floats
     offset: Floats
     intercept: bool = True
@@ -220,7 +229,7 @@ class RidgeSolution:
             centred = rows(chunk) - mean
             gram += centred.T @ centred
             cross += centred.T @ (targets.points(chunk.start, chunk.stop) - offset)
-        weights = solve_ridge(gram, ridge(np.diag(gram).copy()), cross)  # adds the ridge to the matrix
+        weights = solve_ridge(gram, ridge(np.diag(gram).copy()), cross)
         return cls(n, mean, gram, weights, offset, intercept)
 
     def columns(self, columns: slice) -> RidgeSolution:
@@ -236,30 +245,33 @@ class RidgeSolution:
         """
         import scipy.linalg
 
-        factor = _cholesky(self.matrix)
         # Single precision is enough for leverages, which lie between 0 and 1, unless a pivot vanishes in it.
-        is_safe = np.diag(factor).min() > np.finfo(np.float32).tiny
-        pivots = factor.astype(np.float32) if is_safe else factor
+        is_safe = np.diag(self.factor).min() > np.finfo(np.float32).tiny
+        dtype = np.dtype(np.float32 if is_safe else np.float64)
+        factor = self.factor.astype(dtype, copy=False)
         # Nor do predictions need more, unless large weights cancel each other.
-        weights, longest = self.weights.astype(pivots.dtype), np.linalg.norm(self.weights, axis=0).max(initial=0.0)
+        weights, longest = self.weights.astype(dtype), np.linalg.norm(self.weights, axis=0).max(initial=0.0)
+        inverse = None if own_feature is None else _inverse(factor)
         values = np.empty((len(targets.row_of_point), self.weights.shape[1]), np.float32)
         for chunk in _chunks(len(values)):
             features = rows(chunk)
             centred = features - self.mean
-            single = centred.astype(pivots.dtype)
-            half = scipy.linalg.solve_triangular(pivots, single.T, lower=True, check_finite=False)
-            leverages = np.einsum("di,di->i", half, half, dtype=np.float64)
+            single = centred.astype(dtype)
+            half = scipy.linalg.solve_triangular(factor, single.T, lower=True, check_finite=False).T
+            leverages = np.einsum("id,id->i", half, half, dtype=np.float64)
             freedom = np.maximum(1 - leverages - self.intercept / self.n_points, _MIN_FREEDOM)
             actual = targets.points(chunk.start, chunk.stop)
             length = np.sqrt(np.einsum("nd,nd->n", centred, centred).max(initial=0.0))
             rounding = longest * length * np.finfo(np.float32).eps / freedom.min(initial=1.0)
-            left, right = (single, weights) if is_safe and rounding < _MAX_ROUNDING else (centred, self.weights)
+            left: Array = single if is_safe and rounding < _MAX_ROUNDING else centred
+            right: Array = weights if left is single else self.weights
             products = left @ right
             products += self.offset.astype(products.dtype)
+            actual = actual.astype(products.dtype, copy=False)
             errors = np.subtract(actual, products, out=products)
             errors /= freedom[:, None].astype(errors.dtype)
-            if own_feature is not None:
-                _add_own_features(errors, own_feature(features), half, right, factor, freedom)
+            if inverse is not None and own_feature is not None:
+                _add_own_features(errors, own_feature(features), half, right, inverse, freedom)
             values[chunk] = np.subtract(actual, errors, out=errors)
         return values
 
@@ -268,11 +280,16 @@ def _chunks(n: int) -> list[slice]:
     return [slice(start, min(start + _CHUNK_ROWS, n)) for start in range(0, n, _CHUNK_ROWS)]
 
 
-def _cholesky(matrix: Floats) -> Array:
-    try:
-        return np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:  # rounding made it indefinite
-        return np.linalg.cholesky(matrix + 1e-10 * np.trace(matrix) / len(matrix) * np.eye(len(matrix)))
+def _inverse(factor: Array) -> Array:
+    """Return the columns of L^-1 as rows."""
+    from scipy.linalg import get_lapack_funcs
+
+    (invert,) = get_lapack_funcs(("trtri",), (factor,))
+    inverse, _ = invert(np.tril(factor).T)  # (of the transpose, which is stored by columns)
+    rows = np.empty_like(factor, order="C")
+    for start in range(0, len(rows), 64):  # NumPy would read a cache line for each value
+        rows[start : start + 64] = inverse[start : start + 64]
+    return rows
 
 
 def leave_one_out_by_points(features: Features, targets: Targets, ridge: float, *, intercept: bool = True) -> Singles:
@@ -293,21 +310,18 @@ def leave_one_out_by_points(features: Features, targets: Targets, ridge: float, 
 
 
 def _add_own_features(
-    errors: Array, columns: Integers, half: Array, weights: Array, factor: Array, freedom: Floats
+    errors: Array, columns: Integers, half: Array, weights: Array, inverse: Array, freedom: Floats
 ) -> None:
     """Add the additional error of each point when its own feature is left out too, by fixing its weight at 0.
 
     Without the point, the inverse B becomes B + uu'/(1 - h) with u = Bz, and the weights w become w - u e/(1 - h).
     Fixing weight c at 0 then subtracts B_c w_c / B_cc from them. With the Cholesky factor L, u_c is the product of
-    column c of L^-1 and ``half``, L^-1 z; few points of a sample have one, so few columns are computed.
+    column c of L^-1, a row of ``inverse``, and of ``half``, L^-1 z.
     """
-    import scipy.linalg
-
     having = np.flatnonzero(columns >= 0)
-    c, place = np.unique(columns[having], return_inverse=True)
-    ones = np.eye(len(factor), dtype=factor.dtype)[:, c]
-    roots = scipy.linalg.solve_triangular(factor, ones, lower=True, check_finite=False)[:, place]
-    u = np.einsum("di,di->i", half[:, having], roots)
-    weight = weights[columns[having]] - u[:, None].astype(errors.dtype) * errors[having]
-    share = u / freedom[having] / (np.einsum("di,di->i", roots, roots) + u**2 / freedom[having])
+    own = columns[having]
+    roots = inverse[own]
+    u = np.einsum("id,id->i", half[having], roots)
+    weight = weights[own] - u[:, None].astype(errors.dtype) * errors[having]
+    share = u / freedom[having] / (np.einsum("id,id->i", roots, roots) + u**2 / freedom[having])
     errors[having] += share[:, None].astype(errors.dtype) * weight

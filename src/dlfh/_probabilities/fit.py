@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dlfh import _kernels
-from dlfh._arrays import Codes, Floats, Integers, Mask, Singles
+from dlfh._arrays import Array, Codes, Floats, Integers, Mask, Singles
 from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import BlockTargets, RealTargets, Targets
 from dlfh._parallel import Workers, blas_threads
@@ -27,6 +27,7 @@ from dlfh._probabilities.model import (
     LabelCurves,
     LabelFunction,
     LabelModel,
+    LabelPredictor,
     MatchCurves,
     PendingLabels,
     Source,
@@ -57,8 +58,10 @@ _DEFAULT_SLOPE = 2.0
 _PRIOR_POINTS = 1.0
 #: Range of log-odds that records cover, relative to the range of left-out points, and its minimum.
 _ROOM, _SMALL = 1.25, 1e-3
-#: Scores whose curves are fitted at once.
-_CHUNK_SCORES = 1 << 22
+#: Rows of scores that are converted at once.
+_BLOCK_ROWS = 128
+#: Observations of a regression that are evaluated at once, in the processor's cache.
+_BLOCK_OBSERVATIONS = 1 << 13
 #: Share of points that are queries, maximum and minimum number of queries, and maximum number of items.
 _QUERY_SHARE, _MAX_QUERIES, _MIN_QUERIES, _MAX_ITEMS = 1 / 3, 512, 16, 2048
 #: Maximum number of table entries of all queries, times labels.
@@ -67,6 +70,8 @@ _MAX_TERMS = 1 << 26
 _N_BEST, _N_RANDOM = 10, 20
 #: Maximum number of probabilities that a fusion of modalities is fitted to; it has few parameters.
 _MAX_FUSED = 1 << 20
+#: The first fit of a fusion uses every n-th probability. (Prime, so that it meets all labels.)
+_FIRST_FUSED = 17
 
 
 class LabelFit:
@@ -93,6 +98,7 @@ class LabelFit:
         """
         n_labels = targets.labels.n_labels if isinstance(targets.labels, LabelSets) else 1
         points = sample_points(features.shape[0], n_labels, self.context.seed)
+        self.context.solutions.pop(modality, None)  # of another fit
         survey = Survey.of(features, modality, self.context)
         survey.request(points)
         chosen = learner.resolve(features, targets, modality, self.context)
@@ -105,7 +111,7 @@ class LabelFit:
             both = labeller.fit_blocks(features, labelled, modality, self.context)
             scores = both.columns(slice(n_bits, None))
             function = both.columns(slice(n_bits)) if n_bits else None
-        solution = self.context.solutions.pop(modality, None)
+        solution = self.context.solutions.get(modality)
         if function is None:  # hash functions that are not regressions, or not by the same learner
             function = chosen.fit_blocks(features, targets, modality, self.context)
         if labeller is None or scores is None:
@@ -171,20 +177,20 @@ class FittedLabels:
         with blas_threads(self.n_jobs), Workers(self.n_jobs) as workers:
             for name in [*self.pending]:
                 scores, leave_one_out, solution, points, truth = self.pending.pop(name)
-                labels = RealTargets(truth.toarray(), np.arange(len(points)), scores.n_bits)
+                labels = RealTargets(truth.astype(np.float32).toarray(), np.arange(len(points)), scores.n_bits)
                 values = leave_one_out(labels, solution)
                 if values is None:
                     continue
                 curves = fit_label_curves(values, truth, workers)
                 probabilities = curves(values)
-                odds = curves.log_odds(probabilities)
-                mean = odds.mean(axis=0)
-                spread = np.stack([mean, odds.std(axis=0) + _SMALL, _ROOM * (odds.max(axis=0) - mean) + _SMALL])
-                self.functions[name] = LabelFunction(scores, curves, spread)
+                self.functions[name] = LabelFunction(scores, curves, _spread(curves, probabilities))
                 self.left_out[name] = LeftOut(points, probabilities, labels.codes > 0)
 
-    def model(self, modalities: tuple[str, ...]) -> LabelModel | None:
-        """Return the label probabilities of all modalities; None if any has none."""
+    def model(self, modalities: tuple[str, ...], *, predictor: bool = False) -> LabelPredictor | None:
+        """Return the label probabilities of all modalities; None if any has none.
+
+        predictor: Whether to return only the part that predicts labels, a fraction of the work.
+        """
         self.calibrate()
         if self.labels is None or set(self.functions) != set(modalities):
             return None
@@ -196,6 +202,8 @@ class FittedLabels:
             probabilities = [part.probabilities for part in parts]
             fusions[names] = fit_fusion(probabilities, parts[0].labels, prior)
             left_out[names] = LeftOut(common, fusions[names](probabilities, prior), parts[0].labels)
+        if predictor:
+            return LabelPredictor(self.labels.names, self.functions, fusions)
         known = left_out[modalities[0],]
         for name in modalities[1:]:  # points may lack a modality
             other = left_out[name,]
@@ -207,7 +215,7 @@ class FittedLabels:
         sample = rng.permutation(np.concatenate([each.probabilities[::step] for each in left_out.values()]))
         quantizer = LabelQuantizer.fit(sample, self.n_bits, self.seed)
         weights, lifts = redundancy_weights(self.labels), dict.fromkeys(MATCHES, 0.0)
-        model = LabelModel(self.labels.names, weights, self.functions, fusions, quantizer, lifts, None)
+        model = LabelModel(self.labels.names, self.functions, fusions, weights, quantizer, lifts, None)
         return self._with_matches(model, left_out)
 
     def _with_matches(self, model: LabelModel, left_out: BySource) -> LabelModel:
@@ -215,20 +223,27 @@ class FittedLabels:
         queries, items = sample_pairs(left_out, self.seed)
         stored = {source: model.encode(each.probabilities) for source, each in items.items()}
         names = tuple(left_out)
+        labels = {source: each.labels.T.astype(np.float32) for source, each in items.items()}
+        known = dict[Any, Mask]()  # by match and points, which are mostly the same for all sources
         parameters = np.empty((len(MATCHES), len(names), len(names), N_PARAMETERS))
         for number, match in enumerate(MATCHES):
             if match == "all":  # every item has all labels of a query without labels
                 queries = {source: each.take(each.labels.any(axis=1)) for source, each in queries.items()}
             plain = {name: model.tables(asked.probabilities, match) for name, asked in queries.items()}
             lifted = {name: model.lift_tables(asked.probabilities, match) for name, asked in queries.items()}
-            lift = _choose_lift(model, match, queries, items, stored, plain, lifted)
+            lift = _choose_lift(model, match, queries, labels, stored, plain, lifted)
             model = replace(model, lifts={**model.lifts, match: lift})
             for place, source in enumerate(names):
                 asked = queries[source]
-                tables = plain[source] + np.float32(lift) * lifted[source]
+                tables = by_centroid(plain[source] + np.float32(lift) * lifted[source])
+                found = None
                 for other, (name, codes) in enumerate(stored.items()):
-                    known, scores = matching(asked.labels, items[name].labels, match), sum_tables(tables, codes)
-                    parameters[number, place, other] = fit_match_curve(scores, asked.probabilities, known, self.seed)
+                    key = match, asked.points.tobytes(), items[name].points.tobytes()
+                    if key not in known:
+                        known[key] = matching(asked.labels, labels[name], match)
+                    scores, happened = sum_tables(tables, codes), known[key]
+                    found = fit_match_curve(scores, asked.probabilities, happened, self.seed, found)
+                    parameters[number, place, other] = found
         return replace(model, matches=MatchCurves(names, parameters))
 
 
@@ -236,7 +251,7 @@ def _choose_lift(
     model: LabelModel,
     match: Match,
     queries: BySource,
-    items: BySource,
+    labels: dict[Source, Singles],
     stored: dict[Source, Codes],
     plain: dict[Source, Singles],
     lifted: dict[Source, Singles],
@@ -248,7 +263,7 @@ def _choose_lift(
     ways = itertools.permutations(model.functions, 2) if len(model.functions) > 1 else [2 * (*model.functions,)]
     for one, other in ways:
         asked, codes = queries[one,].take(slice(_LIFT_QUERIES)), stored[other,][:_LIFT_ITEMS]
-        known = matching(asked.labels, items[other,].labels[:_LIFT_ITEMS], match).astype(np.int8)
+        known = matching(asked.labels, labels[other,][:, :_LIFT_ITEMS], match).astype(np.int8)
         if not known.any():
             continue
         tables, more = plain[one,][:_LIFT_QUERIES], lifted[one,][:_LIFT_QUERIES]
@@ -266,26 +281,23 @@ def fit_label_curves(scores: Singles, labels: sp.csr_array, workers: Workers) ->
     counts = np.asarray(labels.sum(axis=0)).ravel()
     by_label = sp.csc_array(labels)
     by_label.sort_indices()
-    mean, deviation = scores.mean(axis=0, dtype=np.float64), scores.std(axis=0, dtype=np.float64)
+    mean, deviation = _means_and_deviations(scores)
     varying = (deviation > 1e-9 * np.abs(mean)) & (counts > 0) & (counts < n)
     deviation = np.where(varying, deviation, 1.0)
     prior = counts / n
     slope, intercept = np.empty(n_labels), np.empty(n_labels)
     start = logit(np.clip(prior, 0.5 / n, 1 - 0.5 / n))
+    rows = np.empty((n_labels, n), np.float32)
+    for block in _blocks(n):
+        rows[:, block] = ((scores[block] - mean) / deviation).T
+    positives = by_label.indptr.astype(np.int64), by_label.indices.astype(np.int64)
 
     def fit(chosen: Integers, begin_at: float, pull_to: float, penalty: float) -> None:
         # Without a penalty, the curve of a perfectly separated label diverges: do not start from its last fit.
         slope[:], intercept[:] = begin_at, start
-        step = max(1, _CHUNK_SCORES // n)
-        for begin in range(0, len(chosen), step):
-            part = chosen[begin : begin + step]
-            rows = np.ascontiguousarray(((scores[:, part] - mean[part]) / deviation[part]).T, np.float32)
-            positives = by_label[:, part]
-            found = slope[part], intercept[part]
-            arguments = rows, positives.indptr.astype(np.int64), positives.indices.astype(np.int64), *found
-            kernel = functools.partial(_kernels.fit_curves, *arguments, float(pull_to), float(penalty))
-            workers.map_blocks(kernel, len(part), workers.even_block(len(part), 10 * n + 1e5))
-            slope[part], intercept[part] = found
+        arguments = rows, *positives, chosen, slope, intercept, float(pull_to), float(penalty)
+        kernel = functools.partial(_kernels.fit_curves, *arguments)
+        workers.map_blocks(kernel, len(chosen), workers.even_block(len(chosen), 10 * n + 1e5))
 
     frequent = np.flatnonzero(varying & (counts >= _MIN_EXAMPLES) & (n - counts >= _MIN_EXAMPLES))
     fit(frequent, _DEFAULT_SLOPE, 0.0, 1e-3)
@@ -295,6 +307,33 @@ def fit_label_curves(scores: Singles, labels: sp.csr_array, workers: Workers) ->
     exclusive = bool((np.diff(labels.indptr) == 1).all())
     trust = np.where(varying, counts / (counts + _PRIOR_POINTS), 0.0)
     return LabelCurves(slope, np.where(varying, intercept - slope * mean, 0.0), prior, trust, exclusive)
+
+
+def _blocks(n: int) -> list[slice]:
+    """Return slices of a few rows, whose values stay in the processor's cache."""
+    return [slice(start, start + _BLOCK_ROWS) for start in range(0, n, _BLOCK_ROWS)]
+
+
+def _means_and_deviations(scores: Singles) -> tuple[Floats, Floats]:
+    mean = scores.mean(axis=0, dtype=np.float64)
+    squares = np.zeros(scores.shape[1])
+    for block in _blocks(len(scores)):
+        centred = scores[block] - mean
+        squares += np.einsum("nl,nl->l", centred, centred)
+    return mean, np.sqrt(squares / len(scores))
+
+
+def _spread(curves: LabelCurves, probabilities: Singles) -> Floats:
+    """Return means and deviations of each label's log-odds, and the range above the mean that records cover."""
+    blocks = _blocks(len(probabilities))
+    parts = [
+        (odds.sum(axis=0), np.einsum("nl,nl->l", odds, odds), odds.max(axis=0))
+        for odds in (curves.log_odds(probabilities[block]) for block in blocks)
+    ]
+    sums, squares, highest = (np.array(part) for part in zip(*parts, strict=True))
+    mean = sums.sum(axis=0) / len(probabilities)
+    deviation = np.sqrt(np.maximum(squares.sum(axis=0) / len(probabilities) - mean**2, 0))
+    return np.stack([mean, deviation + _SMALL, _ROOM * (highest.max(axis=0) - mean) + _SMALL])
 
 
 def sample_pairs(left_out: BySource, seed: int) -> tuple[BySource, BySource]:
@@ -311,24 +350,35 @@ def sample_pairs(left_out: BySource, seed: int) -> tuple[BySource, BySource]:
     return queries, items
 
 
-def matching(queries: Mask, items: Mask, match: Match) -> Mask:
-    """Return a mask (queries, items) of the items that share a label with a query, or have all its labels."""
+def matching(queries: Mask, items: Array, match: Match) -> Mask:
+    """Return a mask (queries, items) of the items that share a label with a query, or have all its labels.
+
+    items (n_labels, items): Labels of items, as 0 and 1.
+    """
     asked = queries.astype(np.float32)
-    shared = asked @ items.T.astype(np.float32)
+    shared = asked @ items.astype(np.float32, copy=False)
     return shared > 0 if match == "any" else shared == asked.sum(axis=1)[:, None]
 
 
+def by_centroid(tables: Singles) -> Singles:
+    """Return score tables in the order that `sum_tables` reads, shape (n_bytes, 256, queries)."""
+    return np.ascontiguousarray(tables.transpose(1, 2, 0))
+
+
 def sum_tables(tables: Singles, codes: Codes) -> Singles:
-    """Return the scores of items, shape (queries, items)."""
-    by_byte = np.ascontiguousarray(tables.transpose(1, 2, 0))  # whole rows are copied, which is faster
-    scores = np.zeros((len(codes), len(tables)), np.float32)
-    for byte in range(codes.shape[1]):
-        scores += by_byte[byte][codes[:, byte]]
-    return np.ascontiguousarray(scores.T)
+    """Return the scores of items, shape (queries, items), from tables `by_centroid`."""
+    scores = np.empty((tables.shape[2], len(codes)), np.float32)
+    _kernels.add_tables(tables, codes, scores)
+    return scores
 
 
-def fit_match_curve(scores: Singles, queries: Singles, happened: Mask, seed: int) -> Floats:
-    """Return the parameters of a curve for the scores (n, k) of n queries and k items."""
+def fit_match_curve(
+    scores: Singles, queries: Singles, happened: Mask, seed: int, similar: Floats | None = None
+) -> Floats:
+    """Return the parameters of a curve for the scores (n, k) of n queries and k items.
+
+    similar: Parameters of a similar curve, from which fewer steps are needed.
+    """
     n, n_items = scores.shape
     n_best = min(_N_BEST, n_items)
     best = np.argpartition(-scores, n_best - 1, axis=1)[:, :n_best] if n_best else np.empty((n, 0), np.int64)
@@ -342,6 +392,8 @@ def fit_match_curve(scores: Singles, queries: Singles, happened: Mask, seed: int
     X = np.hstack([np.ones((len(x), 1)), rises, np.repeat(query_features(queries), chosen.shape[1], axis=0)])
 
     start = np.array([-2.0, *[0.5] * (N_KNOTS - 1), 0.0, 0.0])
+    if similar is not None:
+        start = np.concatenate([np.diff(similar[N_KNOTS : 2 * N_KNOTS], prepend=0.0), similar[2 * N_KNOTS :]])
     place = np.arange(len(start))
     found = _regression(X, y, start, (place > 0) & (place < N_KNOTS))
     return np.concatenate([knots, np.cumsum(found[:N_KNOTS]), found[N_KNOTS:]])
@@ -351,20 +403,25 @@ def _regression(X: Floats, y: Floats, start: Floats, bounded: Mask, offset: Floa
     """Return the weights of a logistic regression with ridge 1, some of them at least 0, by projected Newton steps."""
     lowest = np.where(bounded, 0.0, -np.inf)
     previous, found, step, before = start, start, np.zeros_like(start), np.inf
+    blocks = [slice(at, at + _BLOCK_OBSERVATIONS) for at in range(0, len(y), _BLOCK_OBSERVATIONS)]
+    offsets = np.broadcast_to(offset, y.shape)
     for _ in range(50):
-        values = X @ found + offset
-        small = np.exp(-np.abs(values))
-        loss = float((np.log1p(small) + np.maximum(values, 0) - values * y).sum() + 0.5 * found @ found)
+        loss, gradient, hessian = 0.5 * float(found @ found), found.copy(), np.eye(len(found))
+        for block in blocks:
+            rows, true = X[block], y[block]
+            values = rows @ found + offsets[block]
+            small = np.exp(-np.abs(values))
+            loss += float((np.log1p(small) + np.maximum(values, 0) - values * true).sum())
+            p = np.where(values >= 0, 1.0, small) / (1 + small)
+            gradient += (p - true) @ rows
+            hessian += (rows.T * (p * (1 - p))) @ rows
         if loss > before:  # overshot: go back half of the step
             step = step / 2
             found = np.maximum(previous + step, lowest)
             continue
         if before - loss <= 1e-7 * loss:
             break
-        p = np.where(values >= 0, 1.0, small) / (1 + small)
-        gradient = X.T @ (p - y) + found
         free = (found > lowest) | (gradient < 0)
-        hessian = (X * (p * (1 - p))[:, None]).T @ X + np.eye(len(found))
         previous, before, step = found, loss, np.zeros_like(found)
         step[free] = -np.linalg.solve(hessian[np.ix_(free, free)], gradient[free])
         found = np.maximum(found + step, lowest)
@@ -377,5 +434,8 @@ def fit_fusion(probabilities: Sequence[Singles], labels: Mask, prior: Floats) ->
     y = labels[some].astype(np.float64).ravel()
     X = np.stack([np.ones(len(y)), *((log_odds(each[some]) - base).ravel() for each in probabilities)], axis=1)
     offset = np.broadcast_to(base, labels[some].shape).ravel()
-    bias, *weights = _regression(X, y, np.array([0.0, *[1 / n] * n]), np.zeros(n + 1, bool), offset).tolist()
+    found, free = np.array([0.0, *[1 / n] * n]), np.zeros(n + 1, bool)
+    for step in (_FIRST_FUSED, 1):  # a fit to a part of the data is a start that saves most steps
+        found = _regression(X[::step], y[::step], found, free, offset[::step])
+    bias, *weights = found.tolist()
     return Fusion(tuple(weights), bias)

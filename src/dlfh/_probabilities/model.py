@@ -22,7 +22,7 @@ from dlfh._arrays import Array, Codes, Floats, Singles
 from dlfh._labels import are_label_names
 from dlfh._parallel import Workers
 from dlfh._persistence.model_folder import with_prefix
-from dlfh._probabilities.scores import MATCHES, N_CENTROIDS, LabelQuantizer, Match, label_scores
+from dlfh._probabilities.scores import MATCHES, N_CENTROIDS, LabelQuantizer, Match, label_scores, score_tables
 from dlfh._validation import Features
 from dlfh.codes import n_bytes
 from dlfh.hashing.base import HashFunction, check_array
@@ -31,8 +31,9 @@ from dlfh.hashing.base import HashFunction, check_array
 _MAX_MODALITIES = 4
 #: Probabilities are clipped to this distance from 0 and 1 before taking log-odds.
 _SMALLEST = 1e-6
-#: Entries of the (queries, centroids, labels) array of terms that is computed at once.
-_CHUNK_TERMS = 1 << 18
+
+#: Rows whose probabilities are computed at once, in the processor's cache.
+_BLOCK_ROWS = 128
 
 #: The modalities that label probabilities come from; none if labels are known.
 Source = tuple[str, ...]
@@ -41,8 +42,8 @@ N_KNOTS = 9
 #: Knots, their heights, and the weights of a query's features.
 N_PARAMETERS = 2 * N_KNOTS + 2
 
-#: Label probabilities that are calibrated when this is called; None if a modality has none.
-PendingLabels = Callable[[], "LabelModel | None"]
+#: Label probabilities that are calibrated when this is called, see `FittedLabels.model`; None if a modality has none.
+PendingLabels = Callable[..., Any]
 
 
 def _sigmoid(values: Floats) -> Floats:
@@ -65,10 +66,19 @@ class LabelCurves:
     exclusive: bool
 
     def __call__(self, scores: Array) -> Singles:
-        values = self.of_log_odds(self.slope * scores + self.intercept)
-        if self.exclusive:
-            values /= np.maximum(values.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-        return values.astype(np.float32)
+        slope, intercept, trust = (each.astype(np.float32) for each in (self.slope, self.intercept, self.trust))
+        base = ((1 - self.trust) * self.prior).astype(np.float32)
+        found = np.empty(scores.shape, np.float32)
+        for start in range(0, len(scores), _BLOCK_ROWS):
+            values = np.multiply(scores[start : start + _BLOCK_ROWS], slope, out=found[start : start + _BLOCK_ROWS])
+            values += intercept
+            np.negative(np.clip(values, -80, 80, out=values), out=values)
+            np.add(np.exp(values, out=values), 1, out=values)
+            np.divide(trust, values, out=values)
+            values += base
+            if self.exclusive:
+                values /= np.maximum(values.sum(axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        return found
 
     def of_log_odds(self, values: Floats, labels: Any = slice(None)) -> Floats:
         """Return probabilities from the log-odds of curves, of some labels."""
@@ -197,34 +207,26 @@ class Fusion:
     def __call__(self, probabilities: Sequence[Singles], prior: Floats) -> Singles:
         from scipy.special import expit  # here, because opening a collection must not load it
 
-        base = log_odds(prior)
-        total = base + self.bias
-        for weight, each in zip(self.weights, probabilities, strict=True):
-            total = total + weight * (log_odds(each) - base)
-        return expit(total).astype(np.float32)
+        base, found = log_odds(prior), np.empty(probabilities[0].shape, np.float32)
+        start = self.bias + base * (1 - sum(self.weights))
+        for at in range(0, len(found), _BLOCK_ROWS):
+            block = slice(at, at + _BLOCK_ROWS)
+            parts = zip(self.weights, probabilities, strict=True)
+            found[block] = expit(sum((weight * log_odds(each[block]) for weight, each in parts), start))
+        return found
 
 
 @dataclass(frozen=True)
-class LabelModel:
-    """Label probabilities of a fitted method.
+class LabelPredictor:
+    """Label probabilities of points, from one modality or several.
 
     names: Names of the labels; None if they are the columns of an indicator matrix.
-    weights, lifts: Weights of the labels, and weight of the lift for each match: `redundancy_weights`, `label_scores`.
     fusions: Functions that combine two or more modalities, by the modalities' names in the order of the method.
-    matches: Functions from scores to probabilities; None until they are fitted.
     """
 
     names: tuple[Any, ...] | None
-    weights: Floats
     functions: dict[str, LabelFunction]
     fusions: dict[tuple[str, ...], Fusion]
-    quantizer: LabelQuantizer
-    lifts: dict[Match, float]
-    matches: MatchCurves | None
-
-    @property
-    def n_labels(self) -> int:
-        return len(self.weights)
 
     @property
     def exclusive(self) -> bool:
@@ -251,6 +253,24 @@ class LabelModel:
         whole = self.fusions[tuple(self.functions)]
         weights = zip(self.functions, whole.weights, strict=True)
         return Fusion(tuple(weight for name, weight in weights if name in names), whole.bias)
+
+
+@dataclass(frozen=True)
+class LabelModel(LabelPredictor):
+    """Label probabilities of a fitted method, and rankings by them.
+
+    weights, lifts: Weights of the labels, and weight of the lift for each match: `redundancy_weights`, `label_scores`.
+    matches: Functions from scores to probabilities; None until they are fitted.
+    """
+
+    weights: Floats
+    quantizer: LabelQuantizer
+    lifts: dict[Match, float]
+    matches: MatchCurves | None
+
+    @property
+    def n_labels(self) -> int:
+        return len(self.weights)
 
     def grown(
         self, names: tuple[Any, ...] | None, scores: Mapping[str, HashFunction], shares: Mapping[str, Floats]
@@ -281,12 +301,11 @@ class LabelModel:
         """Return score tables of queries, shape (queries, n_bytes, 256)."""
         order, lift = self.quantizer.order, self.lifts[match]
         items = self.quantizer.centroids[:, order] ** 2
-        plain = replace(self, lifts={match: 0.0})
-        rows = max(1, _CHUNK_TERMS // items.size)
-        tables = np.empty((len(probabilities), n_bytes(self.quantizer.n_bits), N_CENTROIDS), np.float32)
-        for start in range(0, len(probabilities), rows):
-            terms = plain.terms(probabilities[start : start + rows], items, match, order)
-            tables[start : start + rows] = self.quantizer.tables(terms)
+        tables = np.zeros((len(probabilities), n_bytes(self.quantizer.n_bits), N_CENTROIDS), np.float32)
+        how = self.weights[order], match, self.quantizer.parts
+        tables[:, : self.quantizer.n_groups] = score_tables(
+            probabilities[:, order], items, *how, exclusive=self.exclusive
+        )
         return tables + np.float32(lift) * self.lift_tables(probabilities, match) if lift else tables
 
     def lift_tables(self, probabilities: Singles, match: Match) -> Singles:
@@ -367,7 +386,7 @@ class LabelModel:
         names = None if names is None else tuple(names)
         quantizer = LabelQuantizer.from_arrays(arrays, n_labels, n_bits)
         matches = MatchCurves.from_arrays(arrays, sources(tuple(n_features)))
-        return cls(names, weights, functions, fusions, quantizer, dict(zip(MATCHES, lifts, strict=True)), matches)
+        return cls(names, functions, fusions, weights, quantizer, dict(zip(MATCHES, lifts, strict=True)), matches)
 
 
 def combinations(modalities: Sequence[str]) -> list[tuple[str, ...]]:

@@ -16,7 +16,7 @@ table of 256 values per group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,6 +35,8 @@ Match = Literal["any", "all"]
 MATCHES: tuple[Match, ...] = ("any", "all")
 #: Largest probability in a logarithm.
 _ALMOST_ONE = 1 - 1e-6
+#: Query probabilities up to which logarithms are computed by this many terms of their series, up to rounding.
+_UNLIKELY, _SERIES = 0.02, 3
 
 N_CENTROIDS = 256
 _ITERATIONS = 10
@@ -90,6 +92,36 @@ def label_scores(
         terms += beyond * p if match == "any" else beyond * p - np.maximum(beyond, 0)
     terms *= weights.astype(np.float32)
     return terms
+
+
+def score_tables(
+    queries: Singles, items: Singles, weights: Floats, match: Match, parts: Sequence[slice], *, exclusive: bool
+) -> Singles:
+    """Return the sums of `label_scores` over the labels of each part, for a lift of 0: (queries, parts, items)."""
+    factors = 1 - items if match == "all" and not exclusive else items
+    sign = np.float32(-1 if match == "all" else 1)
+    found = np.empty((len(queries), len(parts), len(items)), np.float32)
+    likely = np.zeros(queries.shape, bool) if exclusive else queries > _UNLIKELY
+    rest = np.where(likely, np.float32(0), queries)
+    scale = np.ones(len(weights), np.float32) if exclusive else sign * weights.astype(np.float32)
+    order = 1 if exclusive else _SERIES
+    for number, part in enumerate(parts):  # -log(1 - x) = x + x^2/2 + ...
+        x, q = factors[:, part], rest[:, part]
+        found[:, number] = sum((q**k * scale[part]) @ (x**k / np.float32(k)).T for k in range(1, order + 1))
+    part_of = np.repeat(np.arange(len(parts)), [part.stop - part.start for part in parts])
+    by_label, flat = np.ascontiguousarray(factors.T), found.reshape(-1, len(items))
+    rows, labels = np.nonzero(likely)
+    for start in range(0, len(rows), _CHUNK_ROWS):
+        row, label = rows[start : start + _CHUNK_ROWS], labels[start : start + _CHUNK_ROWS]
+        terms = by_label[label]
+        terms *= queries[row, label][:, None]
+        np.negative(np.minimum(terms, np.float32(_ALMOST_ONE), out=terms), out=terms)
+        np.log1p(terms, out=terms)
+        terms *= -scale[label][:, None]
+        group = row * len(parts) + part_of[label]
+        firsts = np.flatnonzero(np.diff(group, prepend=-1))
+        flat[group[firsts]] += np.add.reduceat(terms, firsts, axis=0)
+    return found
 
 
 def probability_of(scores: npt.NDArray[np.floating], match: Match, *, exclusive: bool) -> Floats:
@@ -156,13 +188,6 @@ class LabelQuantizer:
         """The labels group by group."""
         return np.argsort(self.group, kind="stable")
 
-    def tables(self, terms: Singles) -> Singles:
-        """Return score tables (queries, n_bytes, 256) from terms by query, centroid and label, in ``order``."""
-        tables = np.zeros((len(terms), n_bytes(self.n_bits), N_CENTROIDS), np.float32)
-        for number, labels in enumerate(self.parts):
-            tables[:, number] = terms[:, :, labels].sum(axis=2)
-        return tables
-
     @property
     def parts(self) -> list[slice]:
         """The places of each group's labels in ``order``."""
@@ -193,7 +218,9 @@ def _centroids(roots: Singles, n: int, seed: int) -> Singles:
     """Return ``n`` centroids of points, with similar ones adjacent; repeated if there are fewer points."""
     from scipy.cluster.hierarchy import leaves_list, linkage  # here, because opening a collection must not load it
 
-    distinct = np.unique(roots, axis=0)
+    # In lexicographic order: that of the bytes of positive numbers.
+    as_bytes = np.ascontiguousarray(roots, ">f4").view(f"S{4 * roots.shape[1]}").ravel()
+    distinct = roots[np.unique(as_bytes, return_index=True)[1]]
     if len(distinct) <= n:
         return distinct[np.arange(n) % len(distinct)]
     # Lloyd's algorithm. faiss has it too, but with OpenMP's threads, which do not survive a fork.

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dlfh._arrays import Integers, Mask
+from dlfh._parallel import Workers
 from dlfh.collection.encoder import Encoder, unfitted
 from dlfh.collection.item_codes import ItemVectors, Training
 from dlfh.datasets.problem import LABEL_WORDS, Problem
@@ -119,9 +120,9 @@ def _is_learnable(labelled: Mask, present: Mapping[str, Mask]) -> bool:
 
 def _guess(encoder: Encoder, vectors: ItemVectors, labelled: Mask, least: int) -> dict[int, list[str]]:
     """Return guessed labels of the items that have none, but two or more modalities to guess from."""
-    model, names = encoder.label_model, encoder.searchable_modalities()
+    model, names = encoder.model_._label_predictor(), encoder.searchable_modalities()
     trains_itself = int(getattr(encoder.model_, "self_training", 0)) > 0
-    if model is None or trains_itself or labelled.sum() < least or labelled.mean() > _MAX_SHARE:
+    if model is None or model.names is None or trains_itself or labelled.sum() < least or labelled.mean() > _MAX_SHARE:
         return {}
     present = np.stack([vectors.present(name) for name in names])
     rows = np.flatnonzero(~labelled & (present.sum(axis=0) == len(names)) & (len(names) > 1))
@@ -129,11 +130,13 @@ def _guess(encoder: Encoder, vectors: ItemVectors, labelled: Mask, least: int) -
     guessed = {}
     for start in range(0, len(rows), _BATCH):
         some = rows[start : start + _BATCH]
-        found = model.fuse({name: encoder.label_probabilities(name, vectors.take(name, some)) for name in names})
+        with Workers(encoder.model_.n_jobs) as workers:
+            parts = {name: model.functions[name].project(vectors.take(name, some), name, workers) for name in names}
+        found = model.fuse(parts)
         likely = found >= _GUESSED
         likely[np.arange(len(some)), found.argmax(axis=1)] = True
         for row, mask in zip(some.tolist(), likely, strict=True):
-            guessed[row] = [str((model.names or ())[label]) for label in np.flatnonzero(mask)]
+            guessed[row] = [str(model.names[label]) for label in np.flatnonzero(mask)]
     return guessed
 
 

@@ -298,10 +298,10 @@ class LinearRidge(SummedLearner):
             scaling = Scaling.by_deviations(np.sqrt(sums.variances / sums.n_points), mean_squares)
             sums = sums.divided(scaling.divisors)
         with np.errstate(over="ignore", invalid="ignore"):
-            weights, ridge, matrix = ridge_of_moments(sums, Ridge(self.ridge, self.shrinkage), keep=keep)
+            weights, ridge, factor = ridge_of_moments(sums, Ridge(self.ridge, self.shrinkage), keep=keep)
         function = self._hash(sums.mean, weights, sums.target_mean, ridge, scaling, modality)
         intercept = function.intercept, bool(self.fit_intercept)
-        return function, RidgeSolution(sums.n_points, sums.mean, matrix, weights, *intercept)
+        return function, RidgeSolution(sums.n_points, sums.mean, factor, weights, *intercept)
 
     def _hash(
         self, mean: Floats, weights: Array, target_mean: Floats, ridge: float, scaling: Scaling, modality: str

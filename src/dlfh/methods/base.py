@@ -21,7 +21,7 @@ from dlfh._parallel import Workers, blas_threads, resolve_n_jobs
 from dlfh._parameters import Parameterized
 from dlfh._persistence.model_folder import with_prefix, write_model
 from dlfh._persistence.registry import Registered, Registry, parameters_from_json, parameters_to_json
-from dlfh._probabilities.model import LabelModel, PendingLabels
+from dlfh._probabilities.model import LabelModel, LabelPredictor, PendingLabels
 from dlfh._probabilities.scores import MATCHES
 from dlfh._validation import (
     Features,
@@ -93,6 +93,10 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         """Label probabilities, calibrated when they are first used; None if there are none."""
         pending, self._pending_labels = self._pending_labels, None
         return None if pending is None else pending()
+
+    def _label_predictor(self) -> LabelPredictor | None:
+        """Return label probabilities without rankings by them, which take most of the time to calibrate."""
+        return self.label_model_ if self._pending_labels is None else self._pending_labels(predictor=True)
 
     def _calibrate_later(self, labels: PendingLabels) -> None:
         vars(self).pop("label_model_", None)

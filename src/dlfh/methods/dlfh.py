@@ -14,6 +14,7 @@ from dlfh._factorization.observed_pairs import ObservedPairs
 from dlfh._factorization.solver import LabelRows
 from dlfh._labels import LabelSets
 from dlfh._mathematics.moments import Moments
+from dlfh._mathematics.ridge import RidgeSolution
 from dlfh._mathematics.targets import BlockTargets, LabelledTargets, RealTargets, Targets
 from dlfh._parallel import Workers, blas_threads
 from dlfh._persistence.model_folder import with_prefix
@@ -32,6 +33,9 @@ from dlfh.methods.code_learning import CodeLearning, check_pair_weights
 from dlfh.methods.growing import add_points, check_widths, sums_from_parts, sums_to_parts
 from dlfh.methods.method import Method, MethodInfo
 from dlfh.methods.parameter_types import NonNegativeInt, Positive, PositiveInt, RidgeOrAuto
+
+#: Maximum size of the matrix of a regression that is kept for leave-one-out predictions, in bytes.
+_MAX_SOLUTION = 64 << 20
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -156,6 +160,8 @@ class DLFH(Method):
     #: Codes of label sets that `fit` keeps, from an earlier model with the same modalities.
     _known_codes: LabelSetCodes | None = field(init=False, default=None)
     sums_: dict[str, Moments] = field(init=False)
+    #: Regressions of the last fit, from which leave-one-out predictions follow.
+    _solutions: dict[str, RidgeSolution] = field(init=False, default_factory=dict)
 
     @classmethod
     def paper(cls, n_bits: int = 64, **changes: Any) -> Self:
@@ -254,6 +260,8 @@ class DLFH(Method):
         self.hash_functions_, self.codes_, self.chosen_, self.sums_ = functions, codes, context.chosen, sums
         self.objective_, self.flips_ = np.array(learned.objective), np.array(learned.flips, np.int64)
         self.label_codes_ = label_codes
+        solved = context.solutions.items()
+        self._solutions = {name: each for name, each in solved if each.factor.nbytes <= _MAX_SOLUTION}
         self._calibrate_later(label_model)
 
     def _fit_incomplete(
@@ -291,6 +299,8 @@ class DLFH(Method):
         self.hash_functions_, self.codes_, self.chosen_, self.sums_ = functions, codes, context.chosen, {}
         self.objective_, self.flips_ = np.array(learned.objective), np.array(learned.flips, np.int64)
         self.label_codes_ = label_codes
+        solved = context.solutions.items()
+        self._solutions = {name: each for name, each in solved if each.factor.nbytes <= _MAX_SOLUTION}
         self._calibrate_later(label_model)
 
     def codes_of_labels(self, labels: Any) -> tuple[dict[str, Codes], Mask]:
@@ -348,7 +358,11 @@ class DLFH(Method):
             of_labels = model.functions[modality]
             if labeller is learner:  # one regression predicts both
                 values = np.hstack([unpack(codes, n_bits).astype(np.float32), labels])
-                found = learner.leave_one_out(function, matrix, RealTargets(values, points, values.shape[1]))
+                together, solved = RealTargets(values, points, values.shape[1]), self._solutions.pop(modality, None)
+                if solved is not None and (solved.n_points, solved.weights.shape[1]) != values.shape:
+                    solved = None
+                assert isinstance(learner, SummedLearner)
+                found = learner.leave_one_out(function, matrix, together, solved)
                 of_codes, scores = (None, None) if found is None else (found[:, :n_bits], found[:, n_bits:])
             else:
                 targets = Targets(codes, points, n_bits), RealTargets(labels, points, labels.shape[1])
@@ -415,6 +429,7 @@ class DLFH(Method):
             blocks = {name: in_one_block(matrix, name) for name, matrix in features.items()}
             functions, scores, sums = add_points(self.hash_functions_, used, self.sums_, blocks, targets, context)
         shares = {name: moments.target_mean[n_bits:] for name, moments in sums.items()}
+        self._solutions = {}
         self.label_model_ = self.label_model_ and self.label_model_.grown(grown.sets.names, scores, shares)
         self.hash_functions_, self.sums_, self.chosen_, self.label_codes_ = functions, sums, chosen, grown
         self.codes_ = {name: np.concatenate([self.codes_[name], codes[name][row_of_point]]) for name in names}
