@@ -28,6 +28,7 @@ from dlfh.collection.encoder import Encoder
 from dlfh.collection.evaluation import EvaluationReport, HeldOut, default_held_out
 from dlfh.collection.folder import remove_former_parts, write_card
 from dlfh.collection.item_codes import CONTENTS, ItemVectors, Training, column_names, hashed_codes, index_codes
+from dlfh.collection.marks import points_of_marks, with_points
 from dlfh.collection.query import labels_of
 from dlfh.collection.suggesting import predicted
 from dlfh.collection.supervision import are_enough, named
@@ -54,10 +55,12 @@ class RelearnResult:
     n_labelled: int
     n_items: int
     n_labels: int
+    n_questions: int
     seconds: float
 
     def __str__(self) -> str:
-        return f"learned {self.n_labels:,} labels from {self.n_labelled:,} of {self.n_items:,} items"
+        marks = f" and the marks of {self.n_questions:,} questions" if self.n_questions else ""
+        return f"learned {self.n_labels:,} labels from {self.n_labelled:,} of {self.n_items:,} items{marks}"
 
 
 def label_items(collection: Collection, ids: Sequence[str], add: Sequence[str], remove: Sequence[str]) -> int:
@@ -160,7 +163,7 @@ def relearn(collection: Collection) -> RelearnResult:
         raise InputError(f"collection {path} is open for reading: open it with writable=True to learn again")
     remove_former_parts(path)
     stored = list(index.items())
-    encoder, groups = _learn(collection, stored)
+    encoder, groups, n_questions = _learn(collection, stored)
     parts, texts = f"-{secrets.token_hex(8)}", encoder.text_modalities()
     new = Index.create(path / f"index{parts}", encoder.n_bits, column_names(encoder), texts=texts)
     try:
@@ -181,17 +184,18 @@ def relearn(collection: Collection) -> RelearnResult:
     remove_former_parts(path)
     n_labels = 0 if encoder.label_model is None else encoder.label_model.n_labels
     n_labelled = sum(bool(labels_of(item.metadata or {})) for item in stored)
-    return RelearnResult(n_labelled, len(stored), n_labels, time.perf_counter() - began)
+    return RelearnResult(n_labelled, len(stored), n_labels, n_questions, time.perf_counter() - began)
 
 
 #: Items, given by their rows, with their vectors and labels; and the training, if they took part in it.
 Group = tuple[Integers, ItemVectors, list[list[str]], Training | None]
 
 
-def _learn(collection: Collection, stored: Sequence[Item]) -> tuple[Encoder, list[Group]]:
-    """Return an encoder that learned from all labels, and the items in groups: training items, and held-out ones.
+def _learn(collection: Collection, stored: Sequence[Item]) -> tuple[Encoder, list[Group], int]:
+    """Return an encoder that learned from all labels, the items in groups, and the number of questions it learned from.
 
-    Words of texts count as labels as long as few items have labels. A new calibration holds items out, like a build.
+    The groups are training items and held-out ones. As long as few items have labels, words of texts count as labels,
+    and questions with marks are training points. A new calibration holds items out, like a build, and takes no marks.
     """
     metadata, old = [item.metadata or {} for item in stored], copy.copy(collection.encoder)
     known = [labels_of(each) for each in metadata]
@@ -205,9 +209,15 @@ def _learn(collection: Collection, stored: Sequence[Item]) -> tuple[Encoder, lis
     n_held_out = default_held_out(len(complete)) if old.calibration_ is None else 0
     held_out = np.sort(np.random.default_rng(0).permutation(complete)[:n_held_out])
     kept = np.setdiff1d(np.arange(len(stored)), held_out)
-    given = [known[row] for row in kept.tolist()] if words else None
-    encoder, training = refit(old, vectors.subset(kept), [labels[row] for row in kept.tolist()], given)
-    groups: list[Group] = [(kept, training.vectors, [labels[row] for row in kept.tolist()], training)]
+    points = [] if n_held_out or are_enough(known) else points_of_marks(collection, labels)
+    taught = [*(labels[row] for row in kept.tolist()), *(point.labels for point in points)]
+    given = None
+    if words:
+        labels_given = {label for each in known for label in each}
+        of_points = ([label for label in point.labels if label in labels_given] for point in points)
+        given = [*(known[row] for row in kept.tolist()), *of_points]
+    encoder, training = refit(old, with_points(vectors.subset(kept), points), taught, given)
+    groups: list[Group] = [(kept, training.vectors, taught, training)]  # questions are no items
     if n_held_out:
         queries, of_queries = vectors.subset(held_out), [labels[row] for row in held_out.tolist()]
         if LABEL_WORDS in encoder.featurizers_:
@@ -218,7 +228,7 @@ def _learn(collection: Collection, stored: Sequence[Item]) -> tuple[Encoder, lis
         items = Items([item.id for item in stored], modalities, labels, metadata, [""] * len(stored), [])
         parts = items.take(held_out), items.take(kept), queries, training.vectors
         encoder.calibration_, _ = calibrate(encoder, HeldOut(*parts, training, EvaluationReport()))
-    return encoder, groups
+    return encoder, groups, len(points)
 
 
 def _vectors(collection: Collection, items: Sequence[Item]) -> ItemVectors:
