@@ -198,7 +198,7 @@ def label_free(name: str, items: Items, seed: int) -> dict[str, Any]:
 
 
 def curves(name: str, items: Items, seed: int) -> dict[str, Any]:
-    """Label a growing share of the training items, at random or by what to label next."""
+    """Label a growing share of the training items, at random."""
     train, database, queries = split(items, seed)
     order, rows = np.random.default_rng(seed).permutation(len(train)), dict[str, Any]()
     for share in (0.0, *SHARES):
@@ -216,6 +216,13 @@ def curves(name: str, items: Items, seed: int) -> dict[str, Any]:
                 encoder.fit_items(taught)
             rows[f"{way} {share:g}"] = unseen(encoder, queries, database)
             rows[f"{way} {share:g}"]["suggested"] = suggested(encoder, queries, names)
+    return rows
+
+
+def chosen(name: str, items: Items, seed: int) -> dict[str, Any]:
+    """Label a growing share of the training items, by what to label next."""
+    train, database, queries = split(items, seed)
+    rows: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         Collection.build(Path(folder) / "shop", without_labels(train), new_encoder(), hold_out=0).collection.close()
         truth = dict(zip(train.ids, train.labels or [], strict=True))
@@ -355,6 +362,7 @@ PARTS: dict[str, tuple[Callable[..., dict[str, Any]], tuple[str, ...], int]] = {
     "teaching": (teaching, ("photographs",), 1),
     "feedback": (feedback, SETS, 3),
     "curves": (curves, SETS, 5),
+    "chosen": (chosen, SETS, 5),
     "relearning": (relearning, ("generated",), 1),
 }
 
@@ -421,7 +429,8 @@ def tables(cache: Path) -> dict[str, str]:
                 cells = []
                 for way in ("labelled alone", "all items", "next"):
                     keys = [f"labels {one}" for one in MODALITIES]
-                    values = [_mean(found, f"{way} {share:g}", key) for key in (*keys, "suggested")]
+                    of_way = parts["chosen"] if way == "next" else found
+                    values = [_mean(of_way, f"{way} {share:g}", key) for key in (*keys, "suggested")]
                     cells.append(f"{values[0]} / {values[1]}; {values[2]}" if values[0] else "")
                 curve.append(f"| {name}, {len(found)} | {share:.0%} | {' | '.join(cells)} |")
         if found := parts["feedback"]:

@@ -119,7 +119,7 @@ def _guess(encoder: Encoder, vectors: ItemVectors, labelled: Mask, least: int) -
     """Return guessed labels of the items that have none, but two or more modalities to guess from.
 
     Each label is guessed for as many items as are expected to have it, the most probable ones: a threshold would guess
-    rare labels too rarely. The most probable label of an item always counts.
+    rare labels too rarely. The most probable label of an item always counts; exclusive labels have no other.
     """
     model, names = encoder.label_model, encoder.searchable_modalities()
     trains_itself = int(getattr(encoder.model_, "self_training", 0)) > 0
@@ -134,7 +134,8 @@ def _guess(encoder: Encoder, vectors: ItemVectors, labelled: Mask, least: int) -
         predicted = {name: encoder.label_probabilities(name, vectors.take(name, some)) for name in names}
         found[start : start + _BATCH] = model.fuse(predicted)
     likely = np.zeros(found.shape, bool)
-    for label, n in enumerate(np.rint(found.sum(axis=0, dtype=np.float64)).astype(np.int64).tolist()):
+    counts = np.rint(found.sum(axis=0, dtype=np.float64)).astype(np.int64).tolist()
+    for label, n in enumerate([] if model.exclusive else counts):
         likely[np.argsort(-found[:, label], kind="stable")[:n], label] = True
     likely[np.arange(len(rows)), found.argmax(axis=1)] = True
     labels = [str(name) for name in model.names or ()]
