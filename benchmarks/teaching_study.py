@@ -198,7 +198,7 @@ def label_free(name: str, items: Items, seed: int) -> dict[str, Any]:
 
 
 def curves(name: str, items: Items, seed: int) -> dict[str, Any]:
-    """Label a growing share of the training items, at random or by what to label next."""
+    """Label a growing share of the training items, at random."""
     train, database, queries = split(items, seed)
     order, rows = np.random.default_rng(seed).permutation(len(train)), dict[str, Any]()
     for share in (0.0, *SHARES):
@@ -216,6 +216,13 @@ def curves(name: str, items: Items, seed: int) -> dict[str, Any]:
                 encoder.fit_items(taught)
             rows[f"{way} {share:g}"] = unseen(encoder, queries, database)
             rows[f"{way} {share:g}"]["suggested"] = suggested(encoder, queries, names)
+    return rows
+
+
+def chosen(name: str, items: Items, seed: int) -> dict[str, Any]:
+    """Label a growing share of the training items, by what to label next."""
+    train, database, queries = split(items, seed)
+    rows: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         Collection.build(Path(folder) / "shop", without_labels(train), new_encoder(), hold_out=0).collection.close()
         truth = dict(zip(train.ids, train.labels or [], strict=True))
@@ -350,11 +357,46 @@ def _rocchio(items: Any, query: Any, marked: Any, right: Any, log_odds: Any) -> 
     return {"Rocchio": cosine, "ranking + Rocchio": standard}
 
 
+def kept(name: str, items: Items, seed: int) -> dict[str, Any]:
+    """Keep marks of the first five results of half of the queries, and learn again: MAP of these and of the others."""
+    train, database, queries = split(items, seed)
+    halves = [queries.take(range(start, len(queries), 2)) for start in (0, 1)]
+    truth, found = dict(zip(train.ids, train.labels or [], strict=True)), dict[str, Any]()
+    for share in (0.0, 0.05):
+        labelled = {*np.random.default_rng(seed).permutation(len(train))[: round(share * len(train))].tolist()}
+        labels = [given if row in labelled else [] for row, given in enumerate(train.labels or [])]
+        free = without_labels(train)
+        about = [{**each, "labels": given} for each, given in zip(free.metadata, labels, strict=True)]
+        with tempfile.TemporaryDirectory() as folder:
+            part = replace(free, labels=labels, metadata=about)
+            Collection.build(Path(folder) / "shop", part, new_encoder()).collection.close()
+            with Collection.open(Path(folder) / "shop", writable=True) as collection:
+                for way in ("without marks", "with marks"):
+                    learned = collection.relearn()
+                    about_way: dict[str, Any] = {"learned": learned.n_questions}
+                    for key, half in zip(("marked", "others"), halves, strict=True):
+                        about_way[key] = unseen(collection.encoder, half, database)
+                    found[f"{way} {share:g}"] = about_way
+                    for one, row in itertools.product(MODALITIES, range(len(halves[0]))):
+                        wanted = {*(halves[0].labels or [])[row]}
+                        test = wanted.issubset if one == "text" else wanted.intersection
+                        with warnings.catch_warnings():
+                            warnings.simplefilter("ignore")  # texts without any known word
+                            ids = collection.search(one, halves[0].modalities[one][row], k=5, literal=one == "text").ids
+                        right = [each for each in ids if test(truth[each])]
+                        wrong = [each for each in ids if each not in right]
+                        if ids:
+                            collection.mark(one, halves[0].modalities[one][row], relevant=right, irrelevant=wrong)
+    return found
+
+
 PARTS: dict[str, tuple[Callable[..., dict[str, Any]], tuple[str, ...], int]] = {
     "label-free": (label_free, SETS, 3),
     "teaching": (teaching, ("photographs",), 1),
     "feedback": (feedback, SETS, 3),
     "curves": (curves, SETS, 5),
+    "chosen": (chosen, SETS, 5),
+    "kept": (kept, SETS, 3),
     "relearning": (relearning, ("generated",), 1),
 }
 
@@ -407,6 +449,10 @@ def tables(cache: Path) -> dict[str, str]:
         "| data, seeds | query | marks | before | re-ranked | ranking + Rocchio | Rocchio |",
         "|---|---|---|---|---|---|---|",
     ]
+    relearned = [
+        "| data, seeds | labelled | learned questions | marked ones, before | after | others, before | after |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for name in SETS:
         parts = {
             part: [json.loads(f.read_text()) for f in sorted(cache.glob(f"{part}-{name}-*.json"))] for part in PARTS
@@ -421,7 +467,8 @@ def tables(cache: Path) -> dict[str, str]:
                 cells = []
                 for way in ("labelled alone", "all items", "next"):
                     keys = [f"labels {one}" for one in MODALITIES]
-                    values = [_mean(found, f"{way} {share:g}", key) for key in (*keys, "suggested")]
+                    of_way = parts["chosen"] if way == "next" else found
+                    values = [_mean(of_way, f"{way} {share:g}", key) for key in (*keys, "suggested")]
                     cells.append(f"{values[0]} / {values[1]}; {values[2]}" if values[0] else "")
                 curve.append(f"| {name}, {len(found)} | {share:.0%} | {' | '.join(cells)} |")
         if found := parts["feedback"]:
@@ -429,6 +476,13 @@ def tables(cache: Path) -> dict[str, str]:
                 ways = ("before", "marks", "ranking + Rocchio", "Rocchio")
                 shown = " | ".join(_mean(found, f"{modality} {n} {way}") for way in ways)
                 marks.append(f"| {name}, {len(found)} | {modality} | {n} | {shown} |")
+        for share in (0, 0.05) if (found := parts["kept"]) else ():
+            cells = [
+                " / ".join(_mean(found, f"{way} marks {share:g}", key, f"labels {one}") for one in MODALITIES)
+                for key, way in itertools.product(("marked", "others"), ("without", "with"))
+            ]
+            n_learned = float(_mean(found, f"with marks {share:g}", "learned"))
+            relearned.append(f"| {name}, {len(found)} | {share:.0%} | {n_learned:.0f} | {' | '.join(cells)} |")
     rounds = [
         "| round | labelled | MAP, image / text asks | accepted | wrong | typed | seconds |",
         "|---|---|---|---|---|---|---|",
@@ -440,7 +494,7 @@ def tables(cache: Path) -> dict[str, str]:
             rounds.append(f"| {number} | {20 * number} | {best} | {counts} | {each.get('seconds', 0):.1f} |")
     return {
         name: "\n".join(rows)
-        for name, rows in zip(("free", "curve", "rounds", "marks"), (free, curve, rounds, marks), strict=True)
+        for name, rows in {"free": free, "curve": curve, "rounds": rounds, "marks": marks, "kept": relearned}.items()
     }
 
 

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from dlfh import DLFH, Collection, Encoder
-from dlfh.collection.marks import MARKS, read_marks
+from dlfh.collection.marks import MARKS, _row, read_marks
 from dlfh.datasets import Items, make_paired
 from dlfh.errors import DLFHError, StorageError
 from dlfh.features import BagOfWords, Vectors
@@ -34,7 +34,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         DLFH(16, hash_function="linear", random_state=0),
     )
     folder = tmp_path_factory.mktemp("marks") / "shop"
-    Collection.build(folder, items, encoder, hold_out=0).collection.close()
+    Collection.build(folder, items, encoder).collection.close()
     return folder
 
 
@@ -63,11 +63,9 @@ def test_images_and_vectors_are_kept_as_vectors(shop: Path) -> None:
         sparse = sp.random_array((1, widths["sparse"]), density=0.2, rng=rng, dtype=np.float32, format="csr")
         collection.mark("image", dense, relevant=["1"])
         collection.mark("sparse", sparse[0] if sparse[0].ndim == 1 else sparse, irrelevant=["2"])
-    first, second = read_marks(shop)
-    np.testing.assert_array_equal(first.features(widths["image"])[0], dense)
-    np.testing.assert_array_equal(second.features(widths["sparse"]).toarray(), sparse.toarray())
-    with pytest.raises(ValueError, match="another length"):
-        first.features(widths["image"] + 1)
+        first, second = read_marks(shop)
+        np.testing.assert_array_equal(_row(collection, first)[0], dense)
+        np.testing.assert_array_equal(_row(collection, second).toarray(), sparse.toarray())
 
 
 def test_the_oldest_questions_are_dropped(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,3 +116,49 @@ def test_a_crash_keeps_the_earlier_marks(shop: Path, monkeypatch: pytest.MonkeyP
         with pytest.raises(KeyboardInterrupt):
             collection.mark("text", "word2", relevant=["1"])
     assert (shop / MARKS).read_bytes() == before
+
+
+def test_relearning_learns_from_questions_whose_labels_are_certain(shop: Path, tmp_path: Path) -> None:
+    data = make_paired(N_POINTS, n_labels=5, noise=2.0, random_state=3)
+    truth = data.labels.toarray() > 0
+    plain = Path(shutil.copytree(shop, tmp_path / "plain"))
+    rows = [*range(200, 240)]
+    n_learned, probabilities = [], []
+    for folder, number_of_marks in ((plain, 0), (shop, 20)):
+        with Collection.open(folder, writable=True) as collection:
+            for row in rows:
+                shares = (truth[:N_LABELLED] & truth[row]).any(axis=1)
+                right, wrong = (np.flatnonzero(which)[:number_of_marks] for which in (shares, ~shares))
+                marks = {"relevant": [*map(str, right)], "irrelevant": [*map(str, wrong)]}
+                collection.mark("image", data.modalities["image"][row], **marks)
+            collection.mark("text", "word1", relevant=["1"])
+            collection.remove(["1"])
+            result = collection.relearn()
+            n_learned.append(result.n_questions)
+            assert result.n_items == len(collection) == N_POINTS - 1
+            assert ("questions" in str(result)) == bool(result.n_questions)
+            names, columns = collection.encoder.model_.label_names_, [f"label {label}" for label in range(5)]
+            found = collection.encoder.label_probabilities("image", data.modalities["image"][rows])
+            found = found[:, [list(names).index(column) for column in columns]]
+            probabilities.append(np.where(truth[rows], found, 1 - found).mean())
+            collection.verify()
+    assert n_learned[0] <= 1 < 20 < n_learned[1]
+    assert probabilities[1] > probabilities[0]
+
+
+def test_marks_are_not_learned_from_once_enough_items_have_labels(shop: Path) -> None:
+    with Collection.open(shop, writable=True) as collection:
+        collection.label([*map(str, range(N_LABELLED, 160))], add=["label 0"])
+        vector = np.zeros(collection.encoder.model_.n_features_["image"], np.float32)
+        collection.mark("image", vector, relevant=[*map(str, range(30))])
+        assert collection.relearn().n_questions == 0
+        assert len(read_marks(shop)) == 1
+
+
+def test_vectors_that_do_not_fit_are_named(shop: Path) -> None:
+    with Collection.open(shop, writable=True) as collection:
+        vector = np.zeros(collection.encoder.model_.n_features_["image"], np.float32)
+        collection.mark("image", vector, relevant=["1"])
+        (shop / MARKS).write_text((shop / MARKS).read_text().replace("AAAA", "", 1))
+        with pytest.raises(StorageError, match="repair or remove"):
+            collection.relearn()

@@ -11,6 +11,7 @@ import pytest
 
 from dlfh import DLFH, Collection, Encoder
 from dlfh.collection import folder as folder_module
+from dlfh.collection import teaching
 from dlfh.collection.query import labels_of
 from dlfh.collection.teaching import edit_items
 from dlfh.collection.vectors import vector_file
@@ -123,17 +124,20 @@ def test_label_words_follow_the_labels(tmp_path: Path) -> None:
         assert {*collection.search("label", "pet", k=9).ids} >= {"0", "2", "3"}
 
 
-def test_items_to_label_next_have_no_labels_and_are_uncertain(built: Path) -> None:
+def test_items_to_label_next_have_no_labels_and_represent_the_others(built: Path) -> None:
     with Collection.open(built) as collection:
-        chosen = collection.label_next(30)
-        assert chosen == collection.label_next(30)
-        assert len({*chosen}) == 30
+        chosen = collection.label_next(20)
+        assert chosen == collection.label_next(20)
+        assert len({*chosen}) == 20
         assert min(map(int, chosen)) >= N_LABELLED
         assert len(collection.label_next(1000)) == N_POINTS - N_LABELLED
-        probabilities = np.array([each.probability for each in collection.suggest(precision=0.5, k=1)])
-        by_id = dict(zip([each.id for each in collection.suggest(precision=0.5, k=1)], probabilities, strict=True))
-        # An item without any probable label is the most uncertain.
-        assert np.mean([by_id.get(name, 0.5) for name in chosen]) < np.mean(probabilities)
+        assert len({*collection.label_next(200)}) == 200
+        ids, features = teaching._beliefs(collection, collection.index.positions([*map(str, range(80, N_POINTS))]))
+        distances = np.linalg.norm(features[:, None] - features, axis=2)
+        at_random = [np.random.default_rng(seed).permutation(len(ids))[:20] for seed in range(20)]
+        reach = [distances[:, [ids.index(name) for name in chosen]], *(distances[:, rows] for rows in at_random)]
+        ours, *theirs = [float(each.min(axis=1).mean()) for each in reach]
+        assert ours < np.mean(theirs)
         with pytest.raises(InputError, match="n must be an integer of at least 1"):
             collection.label_next(0)
 
@@ -172,8 +176,6 @@ def test_relearning_improves_the_predictions_and_keeps_known_codes(shop: Path, t
 def test_a_crash_while_relearning_leaves_the_old_collection(
     shop: Path, function: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import dlfh.collection.teaching as teaching
-
     def crash(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 

@@ -61,7 +61,7 @@ def label(
     ids: list[str] | None = argument("Ids of the items to label.", "[ID]...", default=None),
     add: list[str] | None = option("Label to add; repeatable.", metavar="LABEL"),
     remove: list[str] | None = option("Label to remove; repeatable.", metavar="LABEL"),
-    next: int | None = option("Print the ids of this many items to label next, uncertain ones.", metavar="N"),
+    next: int | None = option("Print the ids of this many items to label next, typical ones.", metavar="N"),
     as_json: AsJson = False,
 ) -> None:
     """Add and remove labels of items. If any id is unknown, nothing is changed.

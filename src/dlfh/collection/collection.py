@@ -447,8 +447,8 @@ class Collection:
     def label_next(self, n: int = 20) -> list[str]:
         """Return the ids of items without labels to label next.
 
-        They are uncertain and differ from each other: the items are clustered by their codes, weighted by the
-        uncertainty of their labels, and one item is taken from each cluster.
+        They are typical, and differ from each other and from labelled items: all items are clustered by their predicted
+        labels, and the largest clusters without labelled items give one item each, the nearest to the centre.
 
         Parameters
         ----------

@@ -22,6 +22,7 @@ from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_codes import suggested_labels
 from dlfh.collection.query import html_table, labels_of
 from dlfh.errors import InputError
+from dlfh.index.items import Item
 
 #: Maximum number of labelled items for choosing a threshold, drawn at random if there are more. With fewer than the
 #: second number, the precision is estimated from the predicted probabilities themselves.
@@ -238,6 +239,15 @@ def predicted(collection: Collection, positions: Integers) -> Iterator[tuple[lis
         stored = collection.index.existing_items(labelled.tolist())
         given = {label for _, item in stored for label in labels_of(item.metadata or {})}
         only_words = np.array([bool(given) and name not in given for name in model.names or ()])
+    for items, probabilities in fused(collection, positions):
+        probabilities[:, only_words] = 0
+        known, _ = encoder.label_rows([labels_of(item.metadata or {}) for item in items])
+        yield [item.id for item in items], probabilities, known > 0
+
+
+def fused(collection: Collection, positions: Integers) -> Iterator[tuple[list[Item], Singles]]:
+    """Yield items and the probabilities predicted from all of their modalities (n, n_labels), a batch at a time."""
+    model = _label_model(collection.encoder)
     size = max(1, min(_MAX_BATCH, _MAX_PROBABILITIES // model.n_labels))
     for start in range(0, len(positions), size):
         checkpoint()
@@ -253,9 +263,7 @@ def predicted(collection: Collection, positions: Integers) -> Iterator[tuple[lis
             rows = [row for row, each in enumerate(codes) if tuple(each) == names]
             by_name = {name: np.stack([codes[row][name] for row in rows]) for name in names}
             probabilities[rows] = model.fuse({name: model.decode_suggested(name, by_name[name]) for name in names})
-        probabilities[:, only_words] = 0
-        known, _ = encoder.label_rows([labels_of(item.metadata or {}) for item in items])
-        yield [item.id for item in items], probabilities, known > 0
+        yield items, probabilities
 
 
 def _label_model(encoder: Encoder) -> LabelModel:

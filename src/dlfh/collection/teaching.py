@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dlfh._arrays import Floats, Integers
+from dlfh._arrays import Integers, Singles
 from dlfh._validation import check_integer
 from dlfh.codes import unpack
 from dlfh.collection.calibration.fit import calibrate
@@ -28,8 +28,9 @@ from dlfh.collection.encoder import Encoder
 from dlfh.collection.evaluation import EvaluationReport, HeldOut, default_held_out
 from dlfh.collection.folder import remove_former_parts, write_card
 from dlfh.collection.item_codes import CONTENTS, ItemVectors, Training, column_names, hashed_codes, index_codes
+from dlfh.collection.marks import points_of_marks, with_points
 from dlfh.collection.query import labels_of
-from dlfh.collection.suggesting import predicted
+from dlfh.collection.suggesting import fused
 from dlfh.collection.supervision import are_enough, named
 from dlfh.collection.training import add_label_words, refit
 from dlfh.collection.vectors import read_vectors
@@ -41,10 +42,10 @@ from dlfh.features.base import Featurizer
 from dlfh.index import Index
 from dlfh.index.items import Item
 
-#: Maximum number of items to choose from, drawn at random.
+#: Maximum numbers of unlabelled items to choose from, and of labelled ones to differ from, drawn at random.
 _MAX_POOL = 5000
-#: Smallest weight of an item in clustering, relative to the most uncertain item.
-_MIN_UNCERTAINTY = 0.05
+#: Maximum number of clusters for labelled items.
+_MAX_COVERED = 500
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,12 @@ class RelearnResult:
     n_labelled: int
     n_items: int
     n_labels: int
+    n_questions: int
     seconds: float
 
     def __str__(self) -> str:
-        return f"learned {self.n_labels:,} labels from {self.n_labelled:,} of {self.n_items:,} items"
+        marks = f" and the marks of {self.n_questions:,} questions" if self.n_questions else ""
+        return f"learned {self.n_labels:,} labels from {self.n_labelled:,} of {self.n_items:,} items{marks}"
 
 
 def label_items(collection: Collection, ids: Sequence[str], add: Sequence[str], remove: Sequence[str]) -> int:
@@ -113,42 +116,51 @@ def _put_edited(collection: Collection, items: list[Item], metadata: list[dict[s
 def label_next(collection: Collection, n: int) -> list[str]:
     """Return the items to label next; see `Collection.label_next`."""
     check_integer(n, "n", 1)
-    index, encoder = collection.index, collection.encoder
-    pool = index.positions()[index.matches({"labels": None})]
-    if len(pool) > _MAX_POOL:
-        pool = np.sort(np.random.default_rng(0).choice(pool, _MAX_POOL, replace=False))
-    items = [item for _, item in index.existing_items(pool.tolist())]
-    if len(items) <= n:
-        return [item.id for item in items]
+    index, rng = collection.index, np.random.default_rng(0)
+    unlabelled = index.matches({"labels": None})
+    pools = []
+    for which in (unlabelled, ~unlabelled):
+        pool = index.positions()[which]
+        pools.append(np.sort(rng.choice(pool, min(len(pool), _MAX_POOL), replace=False)))
+    ids, features = _beliefs(collection, pools[0])
+    if len(ids) <= n:
+        return ids
     import faiss  # slow to import
 
+    n_items, covered = len(ids), _beliefs(collection, pools[1])[1]
+    features = np.concatenate([features, covered])
+    n_clusters = min(n + min(len(covered), _MAX_COVERED), len(features))
+    limits = {"min_points_per_centroid": 1, "max_points_per_centroid": len(features)}
+    clusters = faiss.Kmeans(features.shape[1], n_clusters, niter=20, seed=0, **limits)
+    clusters.train(features)
+    distances = faiss.pairwise_distances(features, clusters.centroids)  # squared
+    nearest = distances.argmin(axis=1)
+    size = np.bincount(nearest[:n_items], minlength=n_clusters)
+    size[nearest[n_items:]] = 0
+    largest = np.argsort(-size, kind="stable")[: np.count_nonzero(size)]
+    typical = distances[:n_items, largest].argmin(axis=0).tolist()
+    atypical = np.argsort(-distances[np.arange(n_items), nearest[:n_items]], kind="stable").tolist()
+    return [ids[row] for row in [*dict.fromkeys([*typical, *atypical])][:n]]
+
+
+def _beliefs(collection: Collection, positions: Integers) -> tuple[list[str], Singles]:
+    """Return the ids of items, and the points between which to measure distances: label probabilities, or codes.
+
+    The Euclidean distance of the roots of probabilities is Hellinger's distance.
+    """
+    encoder = collection.encoder
+    if encoder.label_model is not None:
+        found = [([item.id for item in items], np.sqrt(p)) for items, p in fused(collection, positions)]
+        ids = [name for names, _ in found for name in names]
+        return ids, np.concatenate([np.empty((0, encoder.label_model.n_labels), np.float32), *(p for _, p in found)])
+    items = [item for _, item in collection.index.existing_items(positions.tolist())]
     names = encoder.searchable_modalities()
     features = np.zeros((len(items), len(names) * encoder.n_bits), np.float32)
     for row, item in enumerate(items):
         for name, code in hashed_codes(item, names).items():
             start = names.index(name) * encoder.n_bits
             features[row, start : start + encoder.n_bits] = unpack(code[None], encoder.n_bits)[0]
-    weights = _uncertainty(collection, items)
-    limits = {"min_points_per_centroid": 1, "max_points_per_centroid": len(items)}
-    clusters = faiss.Kmeans(features.shape[1], n, niter=20, seed=0, **limits)
-    clusters.train(features, weights=weights.astype(np.float32))
-    distances = faiss.pairwise_distances(features, clusters.centroids)  # squared
-    chosen = dict.fromkeys(int(row) for row in np.argmin(distances / weights[:, None], axis=0))
-    more = (row for row in np.argsort(-weights, kind="stable").tolist() if row not in chosen)
-    return [items[row].id for row in [*chosen, *more][:n]]
-
-
-def _uncertainty(collection: Collection, items: Sequence[Item]) -> Floats:
-    """Return the entropy of the labels of items, relative to the largest; 1 if labels are not predicted."""
-    weights = dict.fromkeys((item.id for item in items), 1.0)
-    if collection.encoder.label_model is not None:
-        positions = collection.index.positions([item.id for item in items])
-        for ids, probabilities, _ in predicted(collection, positions):
-            p = np.clip(probabilities.astype(np.float64), 1e-6, 1 - 1e-6)
-            entropy = -(p * np.log(p) + (1 - p) * np.log1p(-p)).sum(axis=1)
-            weights |= dict(zip(ids, entropy.tolist(), strict=True))
-    values = np.array([*weights.values()])
-    return np.maximum(values / max(float(values.max()), 1e-12), _MIN_UNCERTAINTY)
+    return [item.id for item in items], features
 
 
 def relearn(collection: Collection) -> RelearnResult:
@@ -160,7 +172,7 @@ def relearn(collection: Collection) -> RelearnResult:
         raise InputError(f"collection {path} is open for reading: open it with writable=True to learn again")
     remove_former_parts(path)
     stored = list(index.items())
-    encoder, groups = _learn(collection, stored)
+    encoder, groups, n_questions = _learn(collection, stored)
     parts, texts = f"-{secrets.token_hex(8)}", encoder.text_modalities()
     new = Index.create(path / f"index{parts}", encoder.n_bits, column_names(encoder), texts=texts)
     try:
@@ -181,17 +193,18 @@ def relearn(collection: Collection) -> RelearnResult:
     remove_former_parts(path)
     n_labels = 0 if encoder.label_model is None else encoder.label_model.n_labels
     n_labelled = sum(bool(labels_of(item.metadata or {})) for item in stored)
-    return RelearnResult(n_labelled, len(stored), n_labels, time.perf_counter() - began)
+    return RelearnResult(n_labelled, len(stored), n_labels, n_questions, time.perf_counter() - began)
 
 
 #: Items, given by their rows, with their vectors and labels; and the training, if they took part in it.
 Group = tuple[Integers, ItemVectors, list[list[str]], Training | None]
 
 
-def _learn(collection: Collection, stored: Sequence[Item]) -> tuple[Encoder, list[Group]]:
-    """Return an encoder that learned from all labels, and the items in groups: training items, and held-out ones.
+def _learn(collection: Collection, stored: Sequence[Item]) -> tuple[Encoder, list[Group], int]:
+    """Return an encoder that learned from all labels, the items in groups, and the number of questions it learned from.
 
-    Words of texts count as labels as long as few items have labels. A new calibration holds items out, like a build.
+    The groups are training items and held-out ones. As long as few items have labels, words of texts count as labels,
+    and questions with marks are training points. A new calibration holds items out, like a build, and takes no marks.
     """
     metadata, old = [item.metadata or {} for item in stored], copy.copy(collection.encoder)
     known = [labels_of(each) for each in metadata]
@@ -205,9 +218,15 @@ def _learn(collection: Collection, stored: Sequence[Item]) -> tuple[Encoder, lis
     n_held_out = default_held_out(len(complete)) if old.calibration_ is None else 0
     held_out = np.sort(np.random.default_rng(0).permutation(complete)[:n_held_out])
     kept = np.setdiff1d(np.arange(len(stored)), held_out)
-    given = [known[row] for row in kept.tolist()] if words else None
-    encoder, training = refit(old, vectors.subset(kept), [labels[row] for row in kept.tolist()], given)
-    groups: list[Group] = [(kept, training.vectors, [labels[row] for row in kept.tolist()], training)]
+    points = [] if n_held_out or are_enough(known) else points_of_marks(collection, labels)
+    taught = [*(labels[row] for row in kept.tolist()), *(point.labels for point in points)]
+    given = None
+    if words:
+        labels_given = {label for each in known for label in each}
+        of_points = ([label for label in point.labels if label in labels_given] for point in points)
+        given = [*(known[row] for row in kept.tolist()), *of_points]
+    encoder, training = refit(old, with_points(vectors.subset(kept), points), taught, given)
+    groups: list[Group] = [(kept, training.vectors, taught, training)]  # questions are no items
     if n_held_out:
         queries, of_queries = vectors.subset(held_out), [labels[row] for row in held_out.tolist()]
         if LABEL_WORDS in encoder.featurizers_:
@@ -218,7 +237,7 @@ def _learn(collection: Collection, stored: Sequence[Item]) -> tuple[Encoder, lis
         items = Items([item.id for item in stored], modalities, labels, metadata, [""] * len(stored), [])
         parts = items.take(held_out), items.take(kept), queries, training.vectors
         encoder.calibration_, _ = calibrate(encoder, HeldOut(*parts, training, EvaluationReport()))
-    return encoder, groups
+    return encoder, groups, len(points)
 
 
 def _vectors(collection: Collection, items: Sequence[Item]) -> ItemVectors:

@@ -135,7 +135,7 @@ def add_endpoints(app: FastAPI, service: Service) -> None:
     async def get_items_to_label(
         n: Annotated[int, Query(ge=1, le=Limits().batch, description="Number of items.")] = 20,
     ) -> Response:
-        """Return items without labels to label next, uncertain ones that differ, and labels that they may have."""
+        """Return items without labels to label next, typical ones that differ, and labels that they may have."""
         return await service.respond(service.resources.slow, answering.items_to_label, n)
 
     @app.get("/v1/complete", **_responses(responses.Completions, 422))
