@@ -74,8 +74,8 @@ def test_unknown_words_beside_labels_or_one_word_are_left_out_and_lower_the_conf
     reader = QueryReader(frozenset(WORDS.split()), PHRASES.__contains__, NAMES.name_length, drops_unknown=True)
     understood = reader.read("red watches forecast")
     assert (understood.text, understood.unknown) == ("red watches", ("forecast",))
-    assert understood.confidence == pytest.approx(2 / 3)
-    assert reader.read("belt forecast").confidence == 1 / 2
+    assert understood.confidence == pytest.approx(4 / 9)
+    assert reader.read("belt forecast").confidence == 1 / 4
     assert reader.read("belt").confidence == reader.read("leather belt forecast").confidence == 1
     assert reader.read("parliament").text == "parliament"  # nothing else is left
 

