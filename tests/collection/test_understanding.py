@@ -74,10 +74,21 @@ def test_unknown_words_beside_labels_or_one_word_are_left_out_and_lower_the_conf
     reader = QueryReader(frozenset(WORDS.split()), PHRASES.__contains__, NAMES.name_length, drops_unknown=True)
     understood = reader.read("red watches forecast")
     assert (understood.text, understood.unknown) == ("red watches", ("forecast",))
-    assert understood.confidence == pytest.approx(2 / 3)
-    assert reader.read("belt forecast").confidence == 1 / 2
+    assert understood.confidence == pytest.approx(4 / 9)
+    assert reader.read("belt forecast").confidence == 1 / 4
     assert reader.read("belt").confidence == reader.read("leather belt forecast").confidence == 1
     assert reader.read("parliament").text == "parliament"  # nothing else is left
+
+
+def test_hyphens_and_spaces_in_names_of_labels_do_not_matter() -> None:
+    for label in ("Tshirts", "T-Shirt"):
+        names = LabelNames([label, "Red"], {})
+        reader = QueryReader(names.words | {"kurta"}, lambda _: False, names.name_length)
+        for typed in ("t-shirt", "tshirt", "T-shirts", "Tshirts"):
+            understood = reader.read(f"red {typed}")
+            assert understood.unknown == ()
+            assert [numbers for _, numbers in names.find(understood.text)] == [[1], [0]]
+        assert reader.read("red-kurta").corrected == {}
 
 
 def test_a_file_of_synonyms_replaces_words(tmp_path: Path) -> None:

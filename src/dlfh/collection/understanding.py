@@ -31,6 +31,7 @@ _RIGHT_CORRECTION, _RIGHT_MEANING = 0.99, 0.85
 _ONE_ERROR, _TWO_ERRORS = 4, 8
 #: Parts of words that no dictionary has: "untipped" is a word.
 _AFFIXES = frozenset(("un", "mis", "pre", "er", "ly", "ing", "ed", "ful", "ish", "able", "ist", "ize", "ise", "ment"))
+_HYPHENATED = re.compile(r"\w+(?:-\w+)+")
 #: Words that are neither corrected nor reported as unknown.
 _NEUTRAL = ENGLISH_STOP_WORDS | {"and", "or", "with"}
 #: A word means the same as a label if at least this share of the texts with the word have the label and vice versa;
@@ -70,12 +71,13 @@ class Understanding:
     def confidence(self) -> float:
         """The probability that the rewritten query means the same as the original one.
 
-        Without an unknown word it means part of it: by the share of words that are left.
+        Without an unknown word it means part of it: by the square of the share of words that are left. Of queries
+        from half of a held-out text with one of two words left, 17 % of the first results were right.
         """
         words = [word for word in tokens(self.text) if word not in _NEUTRAL]
         dropped = [word for word in self.unknown if word not in words]
         share = len(words) / (len(words) + len(dropped)) if words else 1.0
-        return share * _RIGHT_CORRECTION ** len(self.corrected) * _RIGHT_MEANING ** len(self.similar)
+        return share**2 * _RIGHT_CORRECTION ** len(self.corrected) * _RIGHT_MEANING ** len(self.similar)
 
     def sentences(self) -> Iterator[str]:
         """Yield notes for the user, as sentences without a full stop."""
@@ -107,25 +109,37 @@ class QueryReader:
     def read(self, text: str) -> Understanding:
         kept, excluded = split_negated(_spell_emoji(text), self.is_known, self.name_length)
         rewritten, synonyms = self._replace_synonyms(kept)
+        corrected = {typed.lower(): word for typed in _HYPHENATED.findall(rewritten) if (word := self._label(typed))}
+        rewritten = _replaced(rewritten, corrected)
         asked = [word for word in tokens(rewritten) if word not in _NEUTRAL]
         similar = {word: found for word in dict.fromkeys(asked) if (found := self._similar(word))}
         unknown = [word for word in dict.fromkeys(asked) if word not in similar and not self._knows(word)]
-        corrected: dict[str, str] = {}
         alternatives: dict[str, tuple[str, ...]] = {}
         is_foreign = len(asked) > 1 and 2 * len(unknown) > len(asked)
         for word in unknown:
-            nearest = self._nearest(word) or self._completions(word if asked[-1:] == [word] else "")
-            if len(nearest) == 1 and (not is_foreign or len(word) >= _TWO_ERRORS):
+            parts = self._parts_of_label(word)
+            nearest = parts or self._nearest(word) or self._completions(word if asked[-1:] == [word] else "")
+            if len(nearest) == 1 and (parts or not is_foreign or len(word) >= _TWO_ERRORS):
                 corrected[word] = nearest[0]
             elif nearest and not is_foreign:
                 alternatives[word] = nearest
-        for typed, word in (corrected | similar).items():
-            rewritten = re.sub(rf"(?i)(?<!\w){re.escape(typed)}(?!\w)", word, rewritten)
+        rewritten = _replaced(rewritten, corrected | similar)
         left = tuple(word for word in unknown if word not in corrected)
         known = without_words(rewritten, frozenset(left))
         if self.drops_unknown and left and (len(tokens(known)) == 1 or self._names_labels(tokens(known))):
             rewritten = known  # longer texts are calibrated with unknown words
         return Understanding(rewritten, corrected, alternatives, synonyms, similar, tuple(excluded), left)
+
+    def _label(self, hyphenated: str) -> str | None:
+        """Return a hyphenated word without hyphens if only this names a label: t-shirt, tshirt."""
+        joined = hyphenated.replace("-", "").lower()
+        names_one = self.name_length([joined]) and not self.name_length(tokens(hyphenated))
+        return joined if names_one else None
+
+    def _parts_of_label(self, word: str) -> tuple[str, ...]:
+        """Return the two words that a word consists of if they name a label: tshirt, t shirt."""
+        splits = ([word[:end], word[end:]] for end in range(1, len(word)))
+        return tuple(itertools.islice((" ".join(parts) for parts in splits if self.name_length(parts) == 2), 1))
 
     def _names_labels(self, words: Sequence[str]) -> bool:
         """Return whether a text consists of names of labels."""
@@ -227,6 +241,12 @@ def read_synonyms(folder: Path, name: str = SYNONYMS_FILE) -> dict[str, str]:
             raise InputError(f"line {number} of {path} must be like 'sneakers, trainers => casual shoes'")
         found |= dict.fromkeys(terms, target)
     return found
+
+
+def _replaced(text: str, words: Mapping[str, str]) -> str:
+    for typed, word in words.items():
+        text = re.sub(rf"(?i)(?<!\w){re.escape(typed)}(?!\w)", word, text)
+    return text
 
 
 def _spell_emoji(text: str) -> str:

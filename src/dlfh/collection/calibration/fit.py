@@ -55,6 +55,7 @@ from dlfh.collection.calibration.queries import (
     draw_items,
     held_out_queries,
     left_out_queries,
+    said_pairs,
     take_sample,
     words_of_labels,
 )
@@ -79,6 +80,8 @@ _MIN_GAIN_OF_CODES = 0.003
 _MAX_LOSS_OF_LABELS = 0.003
 #: Words, which find items by terms that no label names, are searched unless that lowers MAP by more than this.
 _MAX_MAP_LOSS_OF_WORDS = 0.01
+#: Minimum weight of the log-odds of first results: calibration must not turn a ranking into ties.
+_MIN_SHOWN_WEIGHT = 1e-3
 #: Candidate minimum word weights. A larger one is chosen if it raises the reciprocal rank of known-item search by more
 #: than ``_MIN_RANK_GAIN`` and lowers MAP by at most ``_MAX_MAP_LOSS_OF_WEIGHT``.
 _WORD_WEIGHTS, _MIN_RANK_GAIN, _MAX_MAP_LOSS_OF_WEIGHT = (4.0, 8.0, 12.0), 0.005, 0.01
@@ -106,7 +109,7 @@ def calibrate(
         asked = held_out_queries(encoder, name, parts.query_vectors.take(name, rows), samples, rng)
         more = None
         if len(trained) and parts.training is not None:
-            more = left_out_queries(encoder, name, parts.database, parts.training, asked.n_words, rng)
+            more = left_out_queries(encoder, name, parts.database, parts.training, asked, rng)
         own = None if more is None else (more[0], more[1][:, None] == trained)
         reports += _calibrate_queries(encoder, asked, samples, calibration, rng, own)
     return calibration, reports
@@ -170,16 +173,17 @@ def _calibrate_queries(
     pattern = Pattern(kind, modalities, with_words)
     if asked.texts:
         pairs[chosen] = {
-            each: replace(of_kind, complete=complete_pairs(encoder, asked, samples[each]))
-            for each, of_kind in pairs[chosen].items()
+            each: _with_complete(encoder, of_kind, asked, samples[each]) for each, of_kind in pairs[chosen].items()
         }
     several = [(pairs[chosen][kind], asked)]
     if more is not None:
         names = names if chosen in LABEL_RANKINGS else modes[-1]
         evidence = _word_evidence({kind: samples[kind]}, texts if more[0].texts else (), more[0], names)[kind]
         of_training = _pairs(encoder, more[0], chosen, samples[kind], None, evidence, {})
-        complete = complete_pairs(encoder, more[0], samples[kind]) if more[0].texts else None
-        several.append((replace(of_training, counted=of_training.counted & ~more[1], complete=complete), more[0]))
+        of_training = replace(of_training, counted=of_training.counted & ~more[1])
+        if more[0].texts:
+            of_training = _with_complete(encoder, of_training, more[0], samples[kind])
+        several.append((of_training, more[0]))
     shown = _fit_shown(several, pattern, calibration.fits[chosen, name, pattern])
     calibration.shown.update({(name, each): fit for each, fit in shown.items()})
     if asked.texts:
@@ -294,7 +298,7 @@ def _pairs(
     pairs = Pairs(similarities, words, relevant, counted, None, labels, none)
     if not queries.texts or known_items is None:
         return pairs
-    rows = np.flatnonzero(queries.is_half)
+    rows = queries.first_halves
     similarities, labels, none = _evidence(encoder, queries, rows, ranking, known_items)
     every = np.ones((len(rows), 1), bool)
     similarities = {name: values.diagonal()[:, None] for name, values in similarities.items()}
@@ -305,11 +309,20 @@ def _pairs(
 
 def _with_words(pairs: Pairs, queries: Queries, words: Mapping[str, WordEvidence], kind: str) -> Pairs:
     """Return pairs with other word evidence."""
-    pairs, rows = replace(pairs, words=words[kind]), np.flatnonzero(queries.is_half)
+    pairs, rows = replace(pairs, words=words[kind]), queries.first_halves
     if pairs.known_item is None:
         return pairs
     known = {names: values[rows, queries.item[rows]][:, None] for names, values in words["hashed"].items()}
     return replace(pairs, known_item=replace(pairs.known_item, words=known))
+
+
+def _with_complete(encoder: Encoder, pairs: Pairs, queries: Queries, items: Sample) -> Pairs:
+    """Return pairs with the items that have everything that a text asks for.
+
+    Half of a text asks for the labels of the whole text, or for all words that it says itself.
+    """
+    complete, said = complete_pairs(encoder, queries, items), said_pairs(queries, items)
+    return replace(pairs, complete=complete, relevant=pairs.relevant | said)
 
 
 def _known_item_search(pairs: Pairs, queries: Queries, kind: str) -> Pairs:
@@ -337,10 +350,7 @@ def _places(pairs: Pairs, rng: Generator) -> Integers:
 
 
 def _fit_shown(several: Sequence[tuple[Pairs, Queries]], pattern: Pattern, fit: Fit) -> dict[str, Fit]:
-    """Return the weight and bias of the log-odds of the first results, by kind of query and for complete results.
-
-    Half of a text asks for the labels of the whole text, or for everything that it says itself.
-    """
+    """Return the weight and bias of the log-odds of the first results, by kind of query and for complete results."""
     kinds, values, hits, found = list[Array](), list[Floats](), list[Mask](), dict[str, Fit]()
     for pairs, queries in several:
         is_half = queries.is_half[:, None]
@@ -348,7 +358,6 @@ def _fit_shown(several: Sequence[tuple[Pairs, Queries]], pattern: Pattern, fit: 
         complete = np.zeros(counted.shape, bool) if pairs.complete is None else pairs.complete
         log_odds = np.where(counted, pairs.log_odds(pattern, fit), -np.inf)
         best = np.argsort(np.where(complete, -1e6, 0.0) - log_odds, axis=1, kind="stable")[:, :N_READ]
-        relevant = pairs.relevant | (complete & is_half)
         for row, kind in enumerate(queries.kinds.tolist()):
             if (kind == QUESTIONS[1] and not queries.is_word[row]) or (kind == QUESTIONS[3] and is_half[row]):
                 continue
@@ -357,16 +366,17 @@ def _fit_shown(several: Sequence[tuple[Pairs, Queries]], pattern: Pattern, fit: 
             others = kind + OTHERS if found_all.any() else kind
             kinds.append(np.where(found_all, kind + COMPLETE, others))
             values.append(log_odds[row, places])
-            hits.append(relevant[row, places])
+            hits.append(pairs.relevant[row, places])
     of_kind, evidence, is_relevant = np.concatenate(kinds), np.concatenate(values), np.concatenate(hits)
     for kind in dict.fromkeys(of_kind.tolist()):
         some = of_kind == kind
         n, n_relevant = int(some.sum()), int(is_relevant[some].sum())
         if 0 < n_relevant < n:
-            found[kind] = fit_logistic([evidence[some]], is_relevant[some])
+            (weight,), bias = fit_logistic([evidence[some]], is_relevant[some])
+            found[kind] = Fit((max(weight, _MIN_SHOWN_WEIGHT),), bias)
         else:
             share = (n_relevant + 1) / (n + 2)
-            found[kind] = Fit((0.0,), float(np.log(share / (1 - share))))
+            found[kind] = Fit((_MIN_SHOWN_WEIGHT,), float(np.log(share / (1 - share))))
         if n < _MIN_QUERIES:
             del found[kind]
     return found

@@ -26,6 +26,8 @@ from dlfh.index.words import WordIndex, terms
 #: Maximum number of queries of each kind: one label, two labels that some item has, two that no item has, one word; and
 #: the minimum number of training items per label.
 _MAX_LABEL_QUERIES, _MIN_LABELLED = 60, 3
+#: Number of random halves of each held-out text.
+_N_HALVES = 3
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,11 @@ class Queries:
         return replace(
             self, texts=texts, named=named, item=self.item[rows], is_half=self.is_half[rows], is_word=self.is_word[rows]
         )
+
+    @property
+    def first_halves(self) -> Integers:
+        """One half of each text, in the order of the held-out items."""
+        return np.flatnonzero(self.is_half)[: int(self.item.max(initial=-1)) + 1]
 
     @property
     def match(self) -> Match:
@@ -116,15 +123,16 @@ def held_out_queries(
         return Queries(name, held_out.labels, projections, probabilities, [], [], np.arange(n), no, no)
     whole, named = held_out.texts[name], [*_named_labels(encoder, samples, rng)]
     words = _other_words(encoder, name, whole, rng) if has_labels else []
-    halves = [_half(text, rng) for text in whole]
+    halves = [_half(text, rng) for _ in range(_N_HALVES) for text in whole]
     texts = [*whole, *halves, *(" ".join(each).replace("_", " ") for each in named), *words]
     matrix = encoder.featurize(name, texts)
     probabilities, named_labels = None, [Named()] * len(texts)
     if has_labels:
         probabilities, named_labels = encoder.label_queries(name, texts, encoder.label_probabilities(name, matrix))
-    item = np.concatenate([np.arange(n), np.arange(n), np.full(len(named) + len(words), -1)])
-    is_half, is_word = (np.repeat(each, [n, n, len(named), len(words)]) for each in np.eye(4, dtype=bool)[[1, 3]])
-    labels = [*held_out.labels, *held_out.labels, *named, *([] for _ in words)]
+    item = np.concatenate([np.tile(np.arange(n), 1 + _N_HALVES), np.full(len(named) + len(words), -1)])
+    counts = [n, len(halves), len(named), len(words)]
+    is_half, is_word = (np.repeat(each, counts) for each in np.eye(4, dtype=bool)[[1, 3]])
+    labels = [*held_out.labels * (1 + _N_HALVES), *named, *([] for _ in words)]
     projections = encoder.project_vectors(name, matrix)
     typical = float(np.median([len(tokens(text)) for text in whole]))
     return Queries(name, labels, projections, probabilities, texts, named_labels, item, is_half, is_word, typical)
@@ -193,12 +201,24 @@ def complete_pairs(encoder: Encoder, queries: Queries, items: Sample) -> Mask:
     return complete
 
 
+def said_pairs(queries: Queries, items: Sample) -> Mask:
+    """Return whether each text is half of another and the item has all of its words, names of labels included."""
+    index = WordIndex.build(zip(*items.texts.values(), strict=True), len(items.texts))
+    said = np.zeros((len(queries.texts), len(items.labels)), bool)
+    for row in np.flatnonzero(queries.is_half):
+        said[row, index.with_all(terms(" ".join(content_words(queries.texts[row]))))] = True
+    return said
+
+
 def left_out_queries(
-    encoder: Encoder, name: str, items: Items, training: Training, typical: float, rng: Generator
+    encoder: Encoder, name: str, items: Items, training: Training, asked: Queries, rng: Generator
 ) -> tuple[Queries, Integers] | None:
     """Return training items as queries, with leave-one-out predictions, and the position of each item.
 
-    They are many more than the held-out items. Halves of their texts are searches for a known item.
+    asked: Held-out queries of the same modality.
+
+    They are many more than the held-out items. Halves of their texts are searches for a known item. Their predictions
+    are not left out, so they are as many as those of held-out items, whose predictions are less certain.
     """
     if name not in training.queries or name not in training.leave_one_out:
         return None
@@ -208,12 +228,15 @@ def left_out_queries(
     if encoder.featurizers_[name].takes != "texts":
         no = np.zeros(len(rows), bool)
         return Queries(name, labels, projections, predicted, [], [], np.full(len(rows), -1), no, no), rows
+    of_half = rng.permutation(len(rows))[: int(asked.is_half.sum())]
     whole = [items.modalities[name][row] for row in rows]
-    halves = [_half(text, rng) for text in whole]
-    matrix = encoder.featurize(name, halves)
+    texts = [*whole, *(_half(whole[place], rng) for place in of_half)]
+    matrix = encoder.featurize(name, texts[len(rows) :])
     predicted = np.concatenate([predicted, encoder.label_probabilities(name, matrix)])
-    asked = encoder.label_queries(name, [*whole, *halves], predicted)
+    probabilities, named = encoder.label_queries(name, texts, predicted)
     projections = np.concatenate([projections, encoder.project_vectors(name, matrix)])
-    is_half = np.repeat([False, True], len(rows))
-    about = [*whole, *halves], asked[1], np.full(len(is_half), -1), is_half, np.zeros(len(is_half), bool), typical
-    return Queries(name, [*labels, *labels], projections, asked[0], *about), np.where(is_half, -1, np.tile(rows, 2))
+    labels = [*labels, *(labels[place] for place in of_half)]
+    is_half = np.arange(len(texts)) >= len(rows)
+    unknown, no = np.full(len(texts), -1), np.zeros(len(texts), bool)
+    own = np.concatenate([rows, np.full(len(of_half), -1)])
+    return Queries(name, labels, projections, probabilities, texts, named, unknown, is_half, no, asked.n_words), own
