@@ -140,7 +140,7 @@ def _guess(encoder: Encoder, vectors: ItemVectors, labelled: Mask, least: int) -
     for label, n in enumerate([] if model.exclusive else counts):
         likely[np.argsort(-found[:, label], kind="stable")[:n], label] = True
     likely[np.arange(len(rows)), found.argmax(axis=1)] = True
-    labels = [str(name) for name in model.names or ()]
+    labels = [str(name) for name in model.names]
     return {
         row: [labels[label] for label in np.flatnonzero(of_row)]
         for row, of_row in zip(rows.tolist(), likely, strict=True)
