@@ -129,7 +129,7 @@ def _guess(encoder: Encoder, vectors: ItemVectors, labelled: Mask, least: int) -
     present = np.stack([vectors.present(name) for name in names])
     rows = np.flatnonzero(~labelled & (present.sum(axis=0) == len(names)) & (len(names) > 1))
     rows = np.sort(np.random.default_rng(0).permutation(rows)[:_MAX_GUESSED])
-    found = np.empty((len(rows), model.n_labels), np.float32)
+    found = np.empty((len(rows), len(model.names)), np.float32)
     for start in range(0, len(rows), _BATCH):
         some = rows[start : start + _BATCH]
         with Workers(encoder.model_.n_jobs) as workers:
