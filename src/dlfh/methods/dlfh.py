@@ -161,7 +161,7 @@ class DLFH(Method):
     _known_codes: LabelSetCodes | None = field(init=False, default=None)
     sums_: dict[str, Moments] = field(init=False)
     #: Regressions of the last fit, from which leave-one-out predictions follow.
-    _solutions: dict[str, RidgeSolution] = field(init=False, default_factory=dict)
+    _solutions: dict[str, RidgeSolution] | None = field(init=False, default=None)
 
     @classmethod
     def paper(cls, n_bits: int = 64, **changes: Any) -> Self:
@@ -358,7 +358,8 @@ class DLFH(Method):
             of_labels = model.functions[modality]
             if labeller is learner:  # one regression predicts both
                 values = np.hstack([unpack(codes, n_bits).astype(np.float32), labels])
-                together, solved = RealTargets(values, points, values.shape[1]), self._solutions.pop(modality, None)
+                together = RealTargets(values, points, values.shape[1])
+                solved = (self._solutions or {}).pop(modality, None)
                 if solved is not None and (solved.n_points, solved.weights.shape[1]) != values.shape:
                     solved = None
                 assert isinstance(learner, SummedLearner)
@@ -429,7 +430,7 @@ class DLFH(Method):
             blocks = {name: in_one_block(matrix, name) for name, matrix in features.items()}
             functions, scores, sums = add_points(self.hash_functions_, used, self.sums_, blocks, targets, context)
         shares = {name: moments.target_mean[n_bits:] for name, moments in sums.items()}
-        self._solutions = {}
+        self._solutions = None
         self.label_model_ = self.label_model_ and self.label_model_.grown(grown.sets.names, scores, shares)
         self.hash_functions_, self.sums_, self.chosen_, self.label_codes_ = functions, sums, chosen, grown
         self.codes_ = {name: np.concatenate([self.codes_[name], codes[name][row_of_point]]) for name in names}
