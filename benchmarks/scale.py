@@ -7,7 +7,7 @@ python -m benchmarks.scale functions # every kind of hash function, in memory an
 python -m benchmarks.scale workers   # two workers, compared with one
 python -m benchmarks.scale sets      # one label set per point, partitioned and in memory
 python -m benchmarks.scale logistic  # KDLFH in memory, in blocks, and on two workers (DLFH_DATA)
-python -m benchmarks.scale collections  # 100,000, 1 and 10 million texts; 15 GB in DLFH_SCRATCH
+python -m benchmarks.scale collections  # 100,000, 1 and 10 million texts; about 10 GB in DLFH_SCRATCH
 python -m benchmarks.scale equal     # 1,000 searches, compared with exhaustive comparison
 python -m benchmarks.scale codes     # an index of 1, 10 and 100 million codes, beside faiss; 3 GB in DLFH_SCRATCH
 python -m benchmarks.scale all --write docs/scale.md
