@@ -362,31 +362,21 @@ def kept(name: str, items: Items, seed: int) -> dict[str, Any]:
     train, database, queries = split(items, seed)
     halves = [queries.take(range(start, len(queries), 2)) for start in (0, 1)]
     truth, found = dict(zip(train.ids, train.labels or [], strict=True)), dict[str, Any]()
-    for share in (0.0, 0.05):
-        labelled = {*np.random.default_rng(seed).permutation(len(train))[: round(share * len(train))].tolist()}
-        labels = [given if row in labelled else [] for row, given in enumerate(train.labels or [])]
-        free = without_labels(train)
-        about = [{**each, "labels": given} for each, given in zip(free.metadata, labels, strict=True)]
-        with tempfile.TemporaryDirectory() as folder:
-            part = replace(free, labels=labels, metadata=about)
-            Collection.build(Path(folder) / "shop", part, new_encoder()).collection.close()
-            with Collection.open(Path(folder) / "shop", writable=True) as collection:
-                for way in ("without marks", "with marks"):
-                    learned = collection.relearn()
-                    about_way: dict[str, Any] = {"learned": learned.n_questions}
-                    for key, half in zip(("marked", "others"), halves, strict=True):
-                        about_way[key] = unseen(collection.encoder, half, database)
-                    found[f"{way} {share:g}"] = about_way
-                    for one, row in itertools.product(MODALITIES, range(len(halves[0]))):
-                        wanted = {*(halves[0].labels or [])[row]}
-                        test = wanted.issubset if one == "text" else wanted.intersection
-                        with warnings.catch_warnings():
-                            warnings.simplefilter("ignore")  # texts without any known word
-                            ids = collection.search(one, halves[0].modalities[one][row], k=5, literal=one == "text").ids
-                        right = [each for each in ids if test(truth[each])]
-                        wrong = [each for each in ids if each not in right]
-                        if ids:
-                            collection.mark(one, halves[0].modalities[one][row], relevant=right, irrelevant=wrong)
+    with tempfile.TemporaryDirectory() as folder:
+        Collection.build(Path(folder) / "shop", without_labels(train), new_encoder()).collection.close()
+        with Collection.open(Path(folder) / "shop", writable=True) as collection:
+            for way in ("without marks", "with marks"):
+                found[way] = {"learned": collection.relearn().n_questions}
+                for key, half in zip(("marked", "others"), halves, strict=True):
+                    found[way][key] = unseen(collection.encoder, half, database)
+                for one, row in itertools.product(MODALITIES, range(len(halves[0]))):
+                    value, wanted = halves[0].modalities[one][row], {*(halves[0].labels or [])[row]}
+                    test = wanted.issubset if one == "text" else wanted.intersection
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")  # texts without any known word
+                        ids = collection.search(one, value, k=5, literal=one == "text").ids
+                    right = [each for each in ids if test(truth[each])]
+                    collection.mark(one, value, relevant=right, irrelevant=[each for each in ids if each not in right])
     return found
 
 
@@ -450,8 +440,8 @@ def tables(cache: Path) -> dict[str, str]:
         "|---|---|---|---|---|---|---|",
     ]
     relearned = [
-        "| data, seeds | labelled | learned questions | marked ones, before | after | others, before | after |",
-        "|---|---|---|---|---|---|---|",
+        "| data, seeds | learned questions | marked ones, before | after | others, before | after |",
+        "|---|---|---|---|---|---|",
     ]
     for name in SETS:
         parts = {
@@ -476,13 +466,13 @@ def tables(cache: Path) -> dict[str, str]:
                 ways = ("before", "marks", "ranking + Rocchio", "Rocchio")
                 shown = " | ".join(_mean(found, f"{modality} {n} {way}") for way in ways)
                 marks.append(f"| {name}, {len(found)} | {modality} | {n} | {shown} |")
-        for share in (0, 0.05) if (found := parts["kept"]) else ():
+        if found := parts["kept"]:
             cells = [
-                " / ".join(_mean(found, f"{way} marks {share:g}", key, f"labels {one}") for one in MODALITIES)
+                " / ".join(_mean(found, f"{way} marks", key, f"labels {one}") for one in MODALITIES)
                 for key, way in itertools.product(("marked", "others"), ("without", "with"))
             ]
-            n_learned = float(_mean(found, f"with marks {share:g}", "learned"))
-            relearned.append(f"| {name}, {len(found)} | {share:.0%} | {n_learned:.0f} | {' | '.join(cells)} |")
+            n_learned = float(_mean(found, "with marks", "learned"))
+            relearned.append(f"| {name}, {len(found)} | {n_learned:.0f} | {' | '.join(cells)} |")
     rounds = [
         "| round | labelled | MAP, image / text asks | accepted | wrong | typed | seconds |",
         "|---|---|---|---|---|---|---|",

@@ -45,29 +45,3 @@ def test_unlabelled_items_improve_the_predictions(items: tuple[Items, Items], mo
         assert (coded.is_learned["image"] == labelled).all()
         assert (coded.has_labels == labelled).all()
     assert scores[0] > scores[1] + 0.02
-
-
-@pytest.mark.parametrize("exclusive", [False, True])
-def test_labels_are_guessed_as_often_as_expected(items: tuple[Items, Items], exclusive: bool) -> None:
-    train, _ = items
-    labels = [given[:1] if exclusive else given for given in train.labels or []]
-    encoder = Encoder({"image": Vectors(), "text": Vectors()}, DLFH(32, hash_function="linear", random_state=0))
-    vectors = encoder.fit_items(Items.of(train.modalities, labels)).vectors
-    guessed = training._guess(encoder, vectors, train.labelled(), 50)
-    assert [*guessed] == np.flatnonzero(~train.labelled()).tolist()
-    model = encoder.label_model or pytest.fail("no labels")
-    rows = np.array([*guessed])
-    parts = {name: encoder.label_probabilities(name, vectors.take(name, rows)) for name in ("image", "text")}
-    probabilities = model.fuse(parts)
-    assert model.exclusive is exclusive
-    if exclusive:
-        assert {len(given) for given in guessed.values()} == {1}
-        return
-    first = probabilities.argmax(axis=1)
-    for number, name in enumerate(model.names or ()):
-        has = np.array([name in given for given in guessed.values()])
-        assert (
-            probabilities[:, number].sum() - 0.5 <= has.sum() <= probabilities[:, number].sum() + sum(first == number)
-        )
-        chosen, others = probabilities[has & (first != number), number], probabilities[~has, number]
-        assert not len(chosen) or chosen.min() >= others.max()

@@ -131,7 +131,7 @@ def search(
     irrelevant: list[str] | None = option(
         "Leave this item out and rank items like it lower: the id of a wrong answer; repeatable.", metavar="ID"
     ),
-    keep: bool = option("Keep the answers given as right or wrong, for dlfh relearn to learn from.", default=False),
+    keep: bool = option("Keep the question and the answers given as right or wrong.", default=False),
     where: list[str] | None = option(
         "Filter by labels and columns: brand=Acme, 'price<20' or JSON; all filters must match.", metavar="FILTER"
     ),
@@ -154,7 +154,7 @@ def search(
     $ dlfh search shop/ shoes --where brand=Acme --where 'price<20'
     $ dlfh search shop/ --similar sku-17 -o similar.png
     $ dlfh search shop/ shoes --relevant sku-17 --irrelevant sku-20     [dim](ranked again)[/dim]
-    $ dlfh search shop/ shoes --relevant sku-17 --keep     [dim](and kept for dlfh relearn)[/dim]
+    $ dlfh search shop/ shoes --relevant sku-17 --keep     [dim](and kept)[/dim]
     $ dlfh search shop/     [dim](a prompt; Ctrl-D exits)[/dim]
     """
     if "numpy" not in sys.modules:

@@ -460,11 +460,11 @@ class Collection:
         return label_next(self, n)
 
     def mark(self, modality: str, value: Any, *, relevant: Sequence[str] = (), irrelevant: Sequence[str] = ()) -> int:
-        """Keep which answers to a question are right or wrong, for `relearn` to learn from.
+        """Keep which answers to a question are right or wrong.
 
         The question is stored in the folder of the collection, as its text or its vector, so ask before you keep what
         other people searched for. Marks replace earlier ones of the same question; without any, it is forgotten.
-        To only rank answers again, pass the marks to `search`.
+        `relearn` learns from marks as long as no item has labels. To only rank answers again, pass them to `search`.
 
         Parameters
         ----------

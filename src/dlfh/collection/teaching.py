@@ -203,8 +203,9 @@ Group = tuple[Integers, ItemVectors, list[list[str]], Training | None]
 def _learn(collection: Collection, stored: Sequence[Item]) -> tuple[Encoder, list[Group], int]:
     """Return an encoder that learned from all labels, the items in groups, and the number of questions it learned from.
 
-    The groups are training items and held-out ones. As long as few items have labels, words of texts count as labels,
-    and questions with marks are training points. A new calibration holds items out, like a build, and takes no marks.
+    The groups are training items and held-out ones. As long as few items have labels, words of texts count as labels;
+    without any label, questions with marks are training points. A new calibration holds items out, like a build, and
+    takes no marks.
     """
     metadata, old = [item.metadata or {} for item in stored], copy.copy(collection.encoder)
     known = [labels_of(each) for each in metadata]
@@ -218,13 +219,9 @@ def _learn(collection: Collection, stored: Sequence[Item]) -> tuple[Encoder, lis
     n_held_out = default_held_out(len(complete)) if old.calibration_ is None else 0
     held_out = np.sort(np.random.default_rng(0).permutation(complete)[:n_held_out])
     kept = np.setdiff1d(np.arange(len(stored)), held_out)
-    points = [] if n_held_out or are_enough(known) else points_of_marks(collection, labels)
+    points = [] if n_held_out or any(known) else points_of_marks(collection, labels)
     taught = [*(labels[row] for row in kept.tolist()), *(point.labels for point in points)]
-    given = None
-    if words:
-        labels_given = {label for each in known for label in each}
-        of_points = ([label for label in point.labels if label in labels_given] for point in points)
-        given = [*(known[row] for row in kept.tolist()), *of_points]
+    given = [*(known[row] for row in kept.tolist()), *([] for _ in points)] if words else None
     encoder, training = refit(old, with_points(vectors.subset(kept), points), taught, given)
     groups: list[Group] = [(kept, training.vectors, taught, training)]  # questions are no items
     if n_held_out:

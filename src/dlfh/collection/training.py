@@ -27,6 +27,8 @@ from dlfh.methods import DLFH, CrossModalHasher
 _MIN_LABELLED, _MAX_SHARE, _MAX_GUESSED = 50, 0.5, 10_000
 #: Minimum number of labelled items to guess the labels of others, where words count as labels, too.
 _MIN_GIVEN = 20
+#: Minimum probability of a guessed label; the most probable label always counts.
+_GUESSED = 0.5
 #: Maximum number of training items per modality whose leave-one-out label probabilities calibration uses.
 _MAX_LEFT_OUT = 400
 #: Items in a batch of predictions.
@@ -117,11 +119,7 @@ def _is_learnable(labelled: Mask, present: Mapping[str, Mask]) -> bool:
 
 
 def _guess(encoder: Encoder, vectors: ItemVectors, labelled: Mask, least: int) -> dict[int, list[str]]:
-    """Return guessed labels of the items that have none, but two or more modalities to guess from.
-
-    Each label is guessed for as many items as are expected to have it, the most probable ones: a threshold would guess
-    rare labels too rarely. The most probable label of an item always counts; exclusive labels have no other.
-    """
+    """Return guessed labels of the items that have none, but two or more modalities to guess from."""
     model, names = encoder.model_._label_predictor(), encoder.searchable_modalities()
     trains_itself = int(getattr(encoder.model_, "self_training", 0)) > 0
     if model is None or model.names is None or trains_itself or labelled.sum() < least or labelled.mean() > _MAX_SHARE:
@@ -129,22 +127,17 @@ def _guess(encoder: Encoder, vectors: ItemVectors, labelled: Mask, least: int) -
     present = np.stack([vectors.present(name) for name in names])
     rows = np.flatnonzero(~labelled & (present.sum(axis=0) == len(names)) & (len(names) > 1))
     rows = np.sort(np.random.default_rng(0).permutation(rows)[:_MAX_GUESSED])
-    found = np.empty((len(rows), len(model.names)), np.float32)
+    guessed = {}
     for start in range(0, len(rows), _BATCH):
         some = rows[start : start + _BATCH]
         with Workers(encoder.model_.n_jobs) as workers:
             parts = {name: model.functions[name].project(vectors.take(name, some), name, workers) for name in names}
-        found[start : start + _BATCH] = model.fuse(parts)
-    likely = np.zeros(found.shape, bool)
-    counts = np.rint(found.sum(axis=0, dtype=np.float64)).astype(np.int64).tolist()
-    for label, n in enumerate([] if model.exclusive else counts):
-        likely[np.argsort(-found[:, label], kind="stable")[:n], label] = True
-    likely[np.arange(len(rows)), found.argmax(axis=1)] = True
-    labels = [str(name) for name in model.names]
-    return {
-        row: [labels[label] for label in np.flatnonzero(of_row)]
-        for row, of_row in zip(rows.tolist(), likely, strict=True)
-    }
+        found = model.fuse(parts)
+        likely = found >= _GUESSED
+        likely[np.arange(len(some)), found.argmax(axis=1)] = True
+        for row, mask in zip(some.tolist(), likely, strict=True):
+            guessed[row] = [str(model.names[label]) for label in np.flatnonzero(mask)]
+    return guessed
 
 
 def refit(
