@@ -366,7 +366,7 @@ def kept(name: str, items: Items, seed: int) -> dict[str, Any]:
         Collection.build(Path(folder) / "shop", without_labels(train), new_encoder()).collection.close()
         with Collection.open(Path(folder) / "shop", writable=True) as collection:
             for way in ("without marks", "with marks"):
-                found[way] = {"learned": collection.relearn().n_questions}
+                found[way] = {"learned": collection.relearn().n_queries}
                 for key, half in zip(("marked", "others"), halves, strict=True):
                     found[way][key] = unseen(collection.encoder, half, database)
                 for one, row in itertools.product(MODALITIES, range(len(halves[0]))):
@@ -440,7 +440,7 @@ def tables(cache: Path) -> dict[str, str]:
         "|---|---|---|---|---|---|---|",
     ]
     relearned = [
-        "| data, seeds | learned questions | marked ones, before | after | others, before | after |",
+        "| data, seeds | learned queries | marked ones, before | after | others, before | after |",
         "|---|---|---|---|---|---|",
     ]
     for name in SETS:

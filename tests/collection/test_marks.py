@@ -85,7 +85,7 @@ def test_the_oldest_questions_are_dropped(shop: Path, monkeypatch: pytest.Monkey
         (("text", "word1"), {"relevant": ["1"], "irrelevant": ["1"]}, "'1' is both relevant and irrelevant"),
         (("text", "word1"), {"relevant": "1"}, "relevant must be a list of strings"),
         (("text", " "), {"relevant": ["1"]}, "the text is empty"),
-        (("text", ["word1", "word2"]), {"relevant": ["1"]}, "one question at a time"),
+        (("text", ["word1", "word2"]), {"relevant": ["1"]}, "one query at a time"),
         (("sound", "word1"), {"relevant": ["1"]}, "unknown modality 'sound'"),
     ],
 )
@@ -133,8 +133,8 @@ def test_relearning_learns_from_questions_whose_labels_are_certain(shop: Path) -
         collection.mark("text", "word1", relevant=["1"])
         collection.remove(["1"])
         result = collection.relearn()
-        assert 0 < result.n_questions <= len(words) + 1
-        assert f"and the marks of {result.n_questions} questions" in str(result)
+        assert 0 < result.n_queries <= len(words) + 1
+        assert f"and the marks of {result.n_queries} queries" in str(result)
         assert result.n_items == len(collection) == N_POINTS - 1
         collection.verify()
 
@@ -143,7 +143,7 @@ def test_marks_are_not_learned_from_once_items_have_labels(shop: Path) -> None:
     with Collection.open(shop, writable=True) as collection:
         vector = np.zeros(collection.encoder.model_.n_features_["image"], np.float32)
         collection.mark("image", vector, relevant=[*map(str, range(30))])
-        assert collection.relearn().n_questions == 0
+        assert collection.relearn().n_queries == 0
         assert len(read_marks(shop)) == 1
 
 

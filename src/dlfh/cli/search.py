@@ -126,12 +126,12 @@ def search(
     ),
     ids: list[str] | None = option("Search only the item with this id; repeat for several.", metavar="ID"),
     relevant: list[str] | None = option(
-        "Rank items like this one higher: the id of a right answer; repeatable.", metavar="ID"
+        "Rank items like this one higher: the id of a right result; repeatable.", metavar="ID"
     ),
     irrelevant: list[str] | None = option(
-        "Leave this item out and rank items like it lower: the id of a wrong answer; repeatable.", metavar="ID"
+        "Leave this item out and rank items like it lower: the id of a wrong result; repeatable.", metavar="ID"
     ),
-    keep: bool = option("Keep the question and the answers given as right or wrong.", default=False),
+    keep: bool = option("Keep the query and the results marked as right or wrong.", default=False),
     where: list[str] | None = option(
         "Filter by labels and columns: brand=Acme, 'price<20' or JSON; all filters must match.", metavar="FILTER"
     ),

@@ -250,7 +250,7 @@ class Client:
         takes = self._facts()[0]
         check_choice(modality, "modality", tuple(takes))
         if not is_single(value, takes[modality]):
-            raise InputError("marks are kept for one question at a time: pass a single text, image or vector")
+            raise InputError("marks are kept for one query at a time: pass a single text, image or vector")
         if takes[modality] == "texts":
             query = {"text": value}
         elif takes[modality] == "images":

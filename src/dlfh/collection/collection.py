@@ -460,23 +460,23 @@ class Collection:
         return label_next(self, n)
 
     def mark(self, modality: str, value: Any, *, relevant: Sequence[str] = (), irrelevant: Sequence[str] = ()) -> int:
-        """Keep which answers to a question are right or wrong.
+        """Keep which results of a query are right or wrong.
 
-        The question is stored in the folder of the collection, as its text or its vector, so ask before you keep what
-        other people searched for. Marks replace earlier ones of the same question; without any, it is forgotten.
-        `relearn` learns from marks as long as no item has labels. To only rank answers again, pass them to `search`.
+        The query is stored in the folder of the collection, as its text or its vector, so ask before you keep what
+        other people searched for. Marks replace earlier ones of the same query; without any, it is forgotten.
+        `relearn` learns from marks as long as no item has labels. To only rank results again, pass them to `search`.
 
         Parameters
         ----------
         modality, value : str, and a single text, image or vector
-            The question, as for `search`.
+            The query, as for `search`.
         relevant, irrelevant : sequence of str
-            Ids of right and of wrong answers.
+            Ids of right and wrong results.
 
         Returns
         -------
         int
-            Number of questions with marks. The oldest are dropped above 16 MB.
+            Number of queries with marks. The oldest are dropped above 16 MB.
         """
         from dlfh.collection.marks import keep_marks
 

@@ -1,11 +1,11 @@
-"""Marks: answers that people found right or wrong, kept beside a collection and learned from by `Collection.relearn`.
+"""Marks: results that people found right or wrong, kept beside a collection and learned from by `Collection.relearn`.
 
-A mark is an observed similarity of a question and an item. Questions are kept as texts, or as the vectors that the
+A mark is an observed similarity of a query and an item. Queries are kept as texts, or as the vectors that the
 featuriser returned for an image or a vector, which stay valid because learning again keeps features.
 
-To learn from a question, its row of U is updated with the items fixed, as in section 3.1 of the paper, where only
+To learn from a query, its row of U is updated with the items fixed, as in section 3.1 of the paper, where only
 observed similarities count. Codes represent label sets, so the row is the label set with the highest posterior: its
-prior is the prediction from the question, and its likelihood the probability of each mark.
+prior is the prediction from the query, and its likelihood the probability of each mark.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from dlfh.errors import InputError, StorageError
 if TYPE_CHECKING:
     from dlfh.collection.collection import Collection
 
-#: The file in a collection's folder, and its maximum size: the oldest questions are dropped.
+#: The file in a collection's folder, and its maximum size: the oldest queries are dropped.
 MARKS, _MAX_BYTES = "marks.json", 1 << 24
 
 
-#: Minimum posterior of the label set of a question that is learned from.
+#: Minimum posterior of the label set of a query that is learned from.
 _CERTAIN = 0.95
 #: Bounds of label probabilities, and the share of marks that are mistakes.
 _SMALLEST, _MISTAKES = 1e-3, 0.02
 
 
 @dataclass(frozen=True)
-class Question:
-    """A question, by its text or its vector, and the items that are right and wrong answers to it.
+class MarkedQuery:
+    """A query, by its text or its vector, and the items that are right and wrong results of it.
 
     vector: Base64 of float32 numbers, after as many int32 positions if it is a sparse row; empty for a text.
     """
@@ -63,14 +63,14 @@ class Question:
 def keep_marks(
     collection: Collection, modality: str, value: Any, relevant: Sequence[str], irrelevant: Sequence[str]
 ) -> int:
-    """Keep the marks of a question, in place of earlier ones; see `Collection.mark`."""
+    """Keep the marks of a query, in place of earlier ones; see `Collection.mark`."""
     options = SearchOptions(relevant=relevant, irrelevant=irrelevant)  # checks both
     right, wrong = tuple(dict.fromkeys(options.relevant or ())), tuple(dict.fromkeys(options.irrelevant or ()))
     if not collection.index.writable:
         raise InputError(f"collection {collection.path} is open for reading: open it with writable=True to keep marks")
     for identifier in (*right, *wrong):
         collection.index.get(identifier)
-    new = Question(*_content(collection, modality, value), right, wrong)
+    new = MarkedQuery(*_content(collection, modality, value), right, wrong)
     kept = [each for each in read_marks(collection.path) if each._key != new._key]
     kept += [new] if right or wrong else []
     lines = [json.dumps(vars(each), ensure_ascii=False) for each in kept]
@@ -81,10 +81,10 @@ def keep_marks(
 
 
 def _content(collection: Collection, modality: str, value: Any) -> tuple[str, str, str, bool]:
-    """Return the modality of a question, its text, its vector, and whether this is a sparse row."""
+    """Return the modality of a query, its text, its vector, and whether this is a sparse row."""
     featurizer = collection.encoder.featurizer(modality)
     if not is_single(value, featurizer.takes):
-        raise InputError("marks are kept for one question at a time: pass a single text, image or vector")
+        raise InputError("marks are kept for one query at a time: pass a single text, image or vector")
     if featurizer.takes == "texts":
         if not isinstance(value, str) or not value.strip():
             raise InputError("the text is empty: pass the text that was searched for")
@@ -98,11 +98,11 @@ def _content(collection: Collection, modality: str, value: Any) -> tuple[str, st
     return modality, "", base64.b64encode(content).decode(), bool(sp.issparse(row))
 
 
-def read_marks(folder: Path) -> list[Question]:
-    """Return the questions with marks, the oldest first."""
+def read_marks(folder: Path) -> list[MarkedQuery]:
+    """Return the queries with marks, the oldest first."""
     try:
         return [
-            Question(
+            MarkedQuery(
                 *(str(each["modality"]), str(each["text"]), str(each["vector"])),
                 bool(each["is_sparse"]),
                 *(tuple(map(str, each["relevant"])), tuple(map(str, each["irrelevant"]))),
@@ -115,12 +115,12 @@ def read_marks(folder: Path) -> list[Question]:
         raise _damaged(folder) from None
 
 
-def _row(collection: Collection, question: Question) -> Features:
-    """Return the vector of a question as a matrix of one row."""
-    n_features = collection.encoder.featurizers_[question.modality].n_features_
+def _row(collection: Collection, query: MarkedQuery) -> Features:
+    """Return the vector of a query as a matrix of one row."""
+    n_features = collection.encoder.featurizers_[query.modality].n_features_
     try:
-        content = base64.b64decode(question.vector, validate=True)
-        if not question.is_sparse:
+        content = base64.b64decode(query.vector, validate=True)
+        if not query.is_sparse:
             return np.frombuffer(content, "<f4").astype(np.float32).reshape(1, n_features)
         half = len(content) // 2
         columns, values = np.frombuffer(content[:half], "<i4"), np.frombuffer(content[half:], "<f4")
@@ -137,7 +137,7 @@ def _damaged(folder: Path) -> StorageError:
 
 @dataclass(frozen=True)
 class Point:
-    """A question as a point to learn from: a matrix of one row in its modality, and its labels."""
+    """A query as a point to learn from: a matrix of one row in its modality, and its labels."""
 
     modality: str
     features: Features
@@ -145,16 +145,16 @@ class Point:
 
 
 def points_of_marks(collection: Collection, label_sets: Sequence[Sequence[str]]) -> list[Point]:
-    """Return the questions whose labels their marks make certain, as one of the given label sets."""
+    """Return the queries whose labels their marks make certain, as one of the given label sets."""
     encoder, model = collection.encoder, collection.encoder.label_model
-    questions = [each for each in read_marks(collection.path) if each.modality in encoder.featurizers_]
-    if model is None or not questions:
+    queries = [each for each in read_marks(collection.path) if each.modality in encoder.featurizers_]
+    if model is None or not queries:
         return []
     known = sorted({tuple(sorted(each)) for each in label_sets if each})
     sets, _ = encoder.label_rows(known)
-    items = _probabilities(collection, {name for each in questions for name in (*each.relevant, *each.irrelevant)})
+    items = _probabilities(collection, {name for each in queries for name in (*each.relevant, *each.irrelevant)})
     points = []
-    for each in questions:
+    for each in queries:
         featurizer = encoder.featurizers_[each.modality]
         row = featurizer.transform([each.text]) if each.text else _row(collection, each)
         posterior = _log_prior(sets, encoder.label_probabilities(each.modality, row)[0])
@@ -183,7 +183,7 @@ def _log_prior(sets: Singles, probabilities: Singles) -> Floats:
 
 
 def _log_likelihood(sets: Singles, item: Floats, is_text: bool, is_right: bool) -> Floats:
-    """Return the log-likelihood of a mark for each label set: a right answer to a text has all labels, or any label."""
+    """Return the log-likelihood of a mark for each label set: a right result for a text has all labels, or any label."""
     p = np.clip(item, _SMALLEST, 1 - _SMALLEST)
     matches = np.exp(sets @ np.log(p)) if is_text else 1 - np.exp(sets @ np.log1p(-p))
     matches = np.clip(matches, _MISTAKES, 1 - _MISTAKES)

@@ -55,11 +55,11 @@ class RelearnResult:
     n_labelled: int
     n_items: int
     n_labels: int
-    n_questions: int
+    n_queries: int
     seconds: float
 
     def __str__(self) -> str:
-        marks = f" and the marks of {self.n_questions:,} questions" if self.n_questions else ""
+        marks = f" and the marks of {self.n_queries:,} queries" if self.n_queries else ""
         return f"learned {self.n_labels:,} labels from {self.n_labelled:,} of {self.n_items:,} items{marks}"
 
 
@@ -172,7 +172,7 @@ def relearn(collection: Collection) -> RelearnResult:
         raise InputError(f"collection {path} is open for reading: open it with writable=True to learn again")
     remove_former_parts(path)
     stored = list(index.items())
-    encoder, groups, n_questions = _learn(collection, stored)
+    encoder, groups, n_queries = _learn(collection, stored)
     parts, texts = f"-{secrets.token_hex(8)}", encoder.text_modalities()
     new = Index.create(path / f"index{parts}", encoder.n_bits, column_names(encoder), texts=texts)
     try:
@@ -193,7 +193,7 @@ def relearn(collection: Collection) -> RelearnResult:
     remove_former_parts(path)
     n_labels = 0 if encoder.label_model is None else encoder.label_model.n_labels
     n_labelled = sum(bool(labels_of(item.metadata or {})) for item in stored)
-    return RelearnResult(n_labelled, len(stored), n_labels, n_questions, time.perf_counter() - began)
+    return RelearnResult(n_labelled, len(stored), n_labels, n_queries, time.perf_counter() - began)
 
 
 #: Items, given by their rows, with their vectors and labels; and the training, if they took part in it.
@@ -201,10 +201,10 @@ Group = tuple[Integers, ItemVectors, list[list[str]], Training | None]
 
 
 def _learn(collection: Collection, stored: Sequence[Item]) -> tuple[Encoder, list[Group], int]:
-    """Return an encoder that learned from all labels, the items in groups, and the number of questions it learned from.
+    """Return an encoder that learned from all labels, the items in groups, and the number of queries it learned from.
 
     The groups are training items and held-out ones. As long as few items have labels, words of texts count as labels;
-    without any label, questions with marks are training points. A new calibration holds items out, like a build, and
+    without any label, queries with marks are training points. A new calibration holds items out, like a build, and
     takes no marks.
     """
     metadata, old = [item.metadata or {} for item in stored], copy.copy(collection.encoder)
@@ -223,7 +223,7 @@ def _learn(collection: Collection, stored: Sequence[Item]) -> tuple[Encoder, lis
     taught = [*(labels[row] for row in kept.tolist()), *(point.labels for point in points)]
     given = [*(known[row] for row in kept.tolist()), *([] for _ in points)] if words else None
     encoder, training = refit(old, with_points(vectors.subset(kept), points), taught, given)
-    groups: list[Group] = [(kept, training.vectors, taught, training)]  # questions are no items
+    groups: list[Group] = [(kept, training.vectors, taught, training)]  # queries are no items
     if n_held_out:
         queries, of_queries = vectors.subset(held_out), [labels[row] for row in held_out.tolist()]
         if LABEL_WORDS in encoder.featurizers_:

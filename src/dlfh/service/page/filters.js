@@ -63,7 +63,7 @@ function marks({ relevant, irrelevant }, { change, onKeep }) {
   const text = [[relevant.length, "right"], [irrelevant.length, "wrong"]].filter(([n]) => n).map(([n, kind]) => `${number(n)} ${kind}`).join(", ");
   return [
     element("button", { type: "button", class: "chip on", id: "marks", "aria-label": `Remove the marks: ${text}`, onclick: () => change({ relevant: [], irrelevant: [] }) }, text, element("span", { "aria-hidden": "true" }, "×")),
-    onKeep ? element("button", { type: "button", class: "chip", id: "keep-marks", title: "Store this search and its marks in the collection, to learn from", onclick: onKeep }, "Keep for learning") : null,
+    onKeep ? element("button", { type: "button", class: "chip", id: "keep-marks", title: "Store this search and its marks in the collection", onclick: onKeep }, "Keep") : null,
   ];
 }
 

@@ -136,7 +136,7 @@ const isKept = ({ text, id, image, code }) => [text.trim() || null, id, image, c
 async function keep(search) {
   try {
     await keepMarks(search);
-    toast("Kept. The collection learns from it when it learns again.");
+    toast("Kept in the collection.");
   } catch (error) {
     toast(error.message);
   }
