@@ -153,7 +153,7 @@ def test_marks_change_the_results_at_once_and_are_kept_on_request(
     assert editable.settle().ids[:24] == [answer["id"] for answer in expected]
     assert read_marks(icons) == []  # marks are kept only on request
     editable.page.click("#keep-marks")
-    expect(editable.page.locator("#toast")).to_contain_text("Kept.")
+    expect(editable.page.locator("#toast")).to_contain_text("Kept")
     (kept,) = read_marks(icons)
     assert (kept.text, kept.relevant, kept.irrelevant) == ("arrow", (right,), (wrong,))
     assert editable.faults() == []

@@ -20,7 +20,7 @@ from dlfh.collection.ranking import EncodedQuery, Ranked, Ranker, SearchSpace
 from dlfh.collection.words import WordIndexFile
 from dlfh.index import Index
 from dlfh.index.nearest import Tables
-from dlfh.index.words import WordIndex, terms
+from dlfh.index.words import WordIndex, terms, union
 
 #: Minimum probability of a label that an item counts as having.
 _HAS_LABEL = 0.5
@@ -85,7 +85,7 @@ class FirstResults:
         return self._calibration.shown_log_odds(log_odds, kind, complete)
 
     def with_words(self, words: Sequence[str], space: SearchSpace) -> Integers:
-        """Return the ascending positions of the items whose texts have all of the words."""
+        """Return the ascending positions of the items with a text that has all of the words."""
         if not self._words.modalities:
             return np.empty(0, np.int64)
         if space.items is self._index:  # a search asks for the same words twice
@@ -93,8 +93,10 @@ class FirstResults:
             if found is None or found[0] is not current or found[1] != tuple(words):
                 self._found = found = current, tuple(words), current.with_all(terms(" ".join(words)))
             return found[2]
-        columns = range(len(self._words.modalities))
-        return functools.reduce(np.intersect1d, [space.matches(word, columns).positions for word in words])
+        by_column = (
+            [space.matches(word, [column]).positions for word in words] for column in range(len(self._words.modalities))
+        )
+        return union(*(functools.reduce(np.intersect1d, each) for each in by_column))
 
     def with_labels(self, labels: Sequence[Sequence[int]], positions: Integers, space: SearchSpace) -> Mask:
         """Return which items at ascending positions probably have a label of each group."""

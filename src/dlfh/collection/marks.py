@@ -183,7 +183,7 @@ def _log_prior(sets: Singles, probabilities: Singles) -> Floats:
 
 
 def _log_likelihood(sets: Singles, item: Floats, is_text: bool, is_right: bool) -> Floats:
-    """Return the log-likelihood of a mark for each label set: a right result for a text has all labels, or any label."""
+    """Return the log-likelihood of a mark for each label set: right results have all labels of a text, or any label."""
     p = np.clip(item, _SMALLEST, 1 - _SMALLEST)
     matches = np.exp(sets @ np.log(p)) if is_text else 1 - np.exp(sets @ np.log1p(-p))
     matches = np.clip(matches, _MISTAKES, 1 - _MISTAKES)

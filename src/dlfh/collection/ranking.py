@@ -34,7 +34,7 @@ from dlfh.index import Index
 from dlfh.index.items import Item
 from dlfh.index.nearest import Tables
 from dlfh.index.scan import Bounds, Evidence
-from dlfh.index.words import Matches, union
+from dlfh.index.words import Matches, terms, union
 
 #: A shortlist has ``_FACTOR * k`` items per column, and at least ``_MIN_LENGTH``.
 _FACTOR, _MIN_LENGTH = 20, 500
@@ -317,9 +317,11 @@ def _may_compile() -> bool:
     return next(_n_searches) > 0 or "numba" in sys.modules
 
 
-def fetch_shortlist(index: Index, words: WordIndexFile, query: EncodedQuery, options: SearchOptions) -> SearchSpace:
-    """Fetch the shortlist of a query."""
-    stored = index.existing_items(sorted(_positions(index, words, query, options)))
+def fetch_shortlist(
+    index: Index, words: WordIndexFile, query: EncodedQuery, needed: Sequence[str], options: SearchOptions
+) -> SearchSpace:
+    """Fetch the shortlist of a query. Items with all of the ``needed`` words come before others with words of it."""
+    stored = index.existing_items(sorted(_positions(index, words, query, needed, options)))
     items = in_memory((item for _, item in stored), index.n_bits, index.modalities)
     positions = np.array([position for position, _ in stored], np.int64)
 
@@ -338,7 +340,9 @@ def fetch_shortlist(index: Index, words: WordIndexFile, query: EncodedQuery, opt
     return SearchSpace(items, matches, candidates)
 
 
-def _positions(index: Index, words: WordIndexFile, query: EncodedQuery, options: SearchOptions) -> set[int]:
+def _positions(
+    index: Index, words: WordIndexFile, query: EncodedQuery, needed: Sequence[str], options: SearchOptions
+) -> set[int]:
     length = max(_FACTOR * options.k, _MIN_LENGTH)
     scope: dict[str, Any] = {"ids": options.ids, "where": options.where}
     found: set[int] = set()
@@ -353,7 +357,8 @@ def _positions(index: Index, words: WordIndexFile, query: EncodedQuery, options:
     if options.match != "codes" and query.text is not None:
         texts = [column for column, name in enumerate(words.modalities) if name in searched]
         matches = words.matches(query.text, texts)
-        best = np.argsort(-matches.coverage, kind="stable")
+        complete = words.current().with_all(terms(" ".join(needed))) if needed else np.empty(0, np.int64)
+        best = np.lexsort((-matches.coverage, ~np.isin(matches.positions, complete)))
         matching = words.positions()[matches.positions[best]].tolist()
         found.update(index.first_matching(matching, length, **scope))
     return found

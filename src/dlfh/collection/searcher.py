@@ -82,7 +82,8 @@ class Searcher:
                 results.append(next(by_code))
                 continue
             encoded = self._encoded(query, filled)
-            here = space or fetch_shortlist(self.index, self.words, encoded, filled)
+            needed = content_words(encoded.text or "", query.named.words)
+            here = space or fetch_shortlist(self.index, self.words, encoded, needed, filled)
             ranker = rankers.get(encoded.modality or "")
             if ranker is None:  # min_probability refers to the probabilities shown
                 scope = filled if filled.min_probability is None else replace(filled, min_probability=None)
