@@ -181,7 +181,7 @@ def test_invalid_options_are_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("DLFH_TOKEN", raising=False)
-    assert main(["serve", str(stripes_folder), *options]) == 2
+    assert main(["serve", str(stripes_folder), "--port", "0", *options]) == 2
     assert sentence in capsys.readouterr().err
 
 
