@@ -360,7 +360,7 @@ def _fit_shown(several: Sequence[tuple[Pairs, Queries]], pattern: Pattern, fit: 
         best = np.argsort(np.where(complete, -1e6, 0.0) - log_odds, axis=1, kind="stable")[:, :N_READ]
         for row, kind in enumerate(queries.kinds.tolist()):
             if (kind == QUESTIONS[1] and not queries.is_word[row]) or (kind != QUESTIONS[2] and is_half[row]):
-                continue  # names of labels and words have queries of their own, which ask for nothing else
+                continue  # other queries ask for names of labels and for words alone
             places = best[row][np.isfinite(log_odds[row, best[row]])]
             found_all = complete[row, places]
             others = kind + OTHERS if found_all.any() else kind
