@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import os
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -402,6 +404,19 @@ def test_a_duckdb_file_accesses_no_other_file(databases: Databases, tmp_path: Pa
             with pytest.raises(StorageError, match=r"^DuckDB at "):
                 engine._ask(statement)
     assert [path.name for path in tmp_path.iterdir()] == ["secret.txt"]
+
+
+def test_sessions_that_are_the_first_in_a_postgresql_database_do_not_conflict(databases: Databases) -> None:
+    address = databases.new_database()
+    together = threading.Barrier(8)
+
+    def create(number: int) -> int:
+        together.wait(timeout=30)
+        with Index.create(f"{address}#t{number}", 64, ("image",)) as index:
+            return len(index)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert [*pool.map(create, range(8))] == [0] * 8
 
 
 @pytest.mark.parametrize("table", ["", "_about"])

@@ -157,6 +157,8 @@ class PostgresEngine(SqlEngine):
         for column in range(len(self.modalities)):
             columns += [f"state{column} smallint NOT NULL", f"code{column} bit({self.n_bits})"]
         about = "format integer, identity text, state bigint, next bigint, bits integer, modalities text"
+        # Of two sessions that create the extension at the same time, one would fail in spite of IF NOT EXISTS.
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('CREATE EXTENSION vector'))")
         cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
         cursor.execute(f"CREATE TABLE {self._table} ({', '.join(columns)})")
         cursor.execute(f"CREATE TABLE {self._about} ({about}, changes text[] NOT NULL DEFAULT '{{}}')")
