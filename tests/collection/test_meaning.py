@@ -119,6 +119,20 @@ def test_word_vectors_are_read_from_both_formats(tmp_path: Path, in_json: bool) 
     )
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "it is empty"),
+        ("no vectors here", "no line has a word and its vector"),
+        ("a 1 2\nb 1\n", "its vectors differ in length"),
+    ],
+)
+def test_damaged_word_vectors_are_reported(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "vectors.txt").write_text(content)
+    with pytest.raises(InputError, match=message):
+        meaning.read_word_vectors(tmp_path / "vectors.txt")
+
+
 def test_vectors_raise_the_score_of_words_with_near_vectors(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meaning, "dictionary", lambda: frozenset(["sneaker", "trainer"]))
     words, vectors = vectors_of_topics()

