@@ -66,7 +66,7 @@ def settings(data: Path, work: Path) -> Iterator[Setting]:
 
 
 def draws_of_settings(data: Path, work: Path) -> Iterator[list[Setting]]:
-    """Yield each available data set once per tenth to add later; large ones have fewer draws."""
+    """Yield each available data set several times, with other items to add later; large ones have fewer draws."""
     yield _draws("icons", icons(work))
     if (data / "photos.tar.xz").exists():
         yield _draws("photographs", photographs(data, work))
@@ -75,7 +75,7 @@ def draws_of_settings(data: Path, work: Path) -> Iterator[list[Setting]]:
 
 
 def _draws(name: str, items: Items) -> list[Setting]:
-    return [Setting.of(name, items, draw) for draw in range(10 if len(items) < 2000 else 2)]
+    return [Setting.of(name, items, draw) for draw in range(3 if len(items) < 2000 else 2)]
 
 
 def icons(work: Path) -> Items:

@@ -32,13 +32,8 @@ from dlfh.collection.ranking import Ranker
 from dlfh.datasets import Items
 from dlfh.features.cache import cached
 
-#: Rankings of a collection: search options, and whether the calibration is used.
-RANKINGS: dict[str, tuple[SearchOptions, bool]] = {
-    "distance": (SearchOptions(match="codes"), False),
-    "calibrated": (SearchOptions(match="codes"), True),
-    "hashed_only": (SearchOptions(match="codes", hashed_only=True), True),
-    "default": (SearchOptions(), True),
-}
+#: Rankings of a collection.
+RANKINGS = {"codes": SearchOptions(match="codes"), "default": SearchOptions()}
 
 
 def built(setting: Setting, work: Path) -> Path:
@@ -77,28 +72,21 @@ class Draw:
 
     def answers(self, modality: str, items: Items, k: int, ranking: str) -> list[Any]:
         """Return the ranked answers to each query."""
-        options, calibrated = RANKINGS[ranking]
+        queries, ranker, options = self._ranker(modality, items, replace(RANKINGS[ranking], k=k))
+        return [ranker.rank(self.searcher._encoded(query, options)) for query in queries]
+
+    def _ranker(self, modality: str, items: Items, options: SearchOptions) -> tuple[list[Query], Ranker, SearchOptions]:
         encoder = self.collection.encoder
-        known = encoder.calibration_
-        encoder.calibration_ = known if calibrated else None
-        try:
-            kind: Any = encoder.featurizer(modality).takes.removesuffix("s")
-            queries = [Query(kind, value, modality) for value in items.modalities[modality]]
-            options = self.searcher.resolve(queries[0], replace(options, k=k))
-            self.searcher.encode(queries)
-            ranker = Ranker(self.collection.index, encoder, modality, options, self.searcher.words.matches)
-            return [ranker.rank(self.searcher._encoded(query, options)) for query in queries]
-        finally:
-            encoder.calibration_ = known
+        kind: Any = encoder.featurizer(modality).takes.removesuffix("s")
+        queries = [Query(kind, value, modality) for value in items.modalities[modality]]
+        options = self.searcher.resolve(queries[0], options)
+        self.searcher.encode(queries)
+        return queries, Ranker(self.collection.index, encoder, modality, options, self.searcher.words.matches), options
 
     def n_tied(self, modality: str, items: Items, k: int) -> list[Any]:
         """Return, by query, the number of items tied with each result, in both probability and tie-breakers."""
-        encoder, counts = self.collection.encoder, []
-        kind: Any = encoder.featurizer(modality).takes.removesuffix("s")
-        queries = [Query(kind, value, modality) for value in items.modalities[modality]]
-        options = self.searcher.resolve(queries[0], SearchOptions(k=k))
-        self.searcher.encode(queries)
-        ranker = Ranker(self.collection.index, encoder, modality, options, self.searcher.words.matches)
+        counts = []
+        queries, ranker, options = self._ranker(modality, items, SearchOptions(k=k))
         for query in queries:
             encoded = self.searcher._encoded(query, options)
             keys = [key(np.arange(len(self.collection))) for key in ranker._tie_breakers(encoded)]
@@ -110,12 +98,12 @@ class Draw:
 
 def ties_table(draws: Draws) -> str:
     lines = [
-        "| data | query | items tied with the first, median | tied by distance alone | tied now |",
+        "| data | query | items tied with the first, median | tied by codes alone | tied |",
         "|---|---|---|---|---|",
     ]
     for name, (draw, *_) in draws.items():
         for modality in ("text", "image"):
-            before = draw.answers(modality, draw.setting.queries, 10, "distance")
+            before = draw.answers(modality, draw.setting.queries, 10, "codes")
             after = draw.n_tied(modality, draw.setting.queries, 10)
             equals = np.median([result.n_equal[0] for result in before])
             shares = [np.mean([result.n_equal > 1 for result in before]), np.mean([n_tied > 1 for n_tied in after])]
@@ -269,8 +257,8 @@ def make(name: str, data: Path, work: Path) -> str:
 
     made: dict[str, Callable[[], str]] = {
         "ties": lambda: ties_table(collections(True)),
-        "labelled": lambda: later_table(collections(True, several=True), ("calibrated", "default")),
-        "unlabelled": lambda: later_table(collections(False), ("distance", "calibrated", "hashed_only", "default")),
+        "labelled": lambda: later_table(collections(True, several=True), ("codes", "default")),
+        "unlabelled": lambda: later_table(collections(False, several=True), ("codes", "default")),
         "known": lambda: known_table(collections(False, several=True)),
         "calibration": lambda: calibration_table(collections(True), collections(False)),
         "time": lambda: time_table(collections(True)),
