@@ -135,6 +135,19 @@ def test_names_are_found_in_texts(text: str, labels: list[int]) -> None:
     assert [number for _, numbers in names.find(text) for number in numbers] == labels
 
 
+def test_a_word_that_names_a_label_means_no_other_label() -> None:
+    names = LabelNames(["Shirts", "Tshirts"], {"shirt": "Tshirts", "tee": "Tshirts"})
+    assert [*names.find("a shirt")] == [(["shirt"], [0])]
+    assert [*names.find("a tee")] == [(["tee"], [1])]
+
+
+@pytest.mark.parametrize("text", ["women's red belts", "WOMEN’S red belts"])
+def test_possessives_find_the_word_and_the_label(text: str) -> None:
+    assert read(text).text.lower() == "women red belts"
+    names = LabelNames(["Women's belts"], {})
+    assert [words for words, _ in names.find("belts of a women belt")] == [["women", "belt"]]
+
+
 def test_the_words_of_a_name_are_those_of_the_text() -> None:
     assert [words for words, _ in LabelNames(LABELS, {}).find("Casual SHOES and a Watch")] == [
         ["casual", "shoes"],

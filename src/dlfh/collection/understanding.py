@@ -19,7 +19,7 @@ from dlfh._arrays import Singles
 from dlfh._limits import check_regular_file
 from dlfh._persistence.files import read_regular
 from dlfh.collection.negation import split_negated
-from dlfh.collection.words import tokens, without_words
+from dlfh.collection.words import tokens, without_possessives, without_words
 from dlfh.errors import InputError
 from dlfh.features.text import ENGLISH_STOP_WORDS
 
@@ -107,7 +107,8 @@ class QueryReader:
     drops_unknown: bool = False  # whether words that no item has may be left out
 
     def read(self, text: str) -> Understanding:
-        kept, excluded = split_negated(_spell_emoji(text), self.is_known, self.name_length)
+        text = without_possessives(_spell_emoji(text))
+        kept, excluded = split_negated(text, self.is_known, self.name_length)
         rewritten, synonyms = self._replace_synonyms(kept)
         corrected = {typed.lower(): word for typed in _HYPHENATED.findall(rewritten) if (word := self._label(typed))}
         rewritten = _replaced(rewritten, corrected)
@@ -280,10 +281,14 @@ class LabelNames:
         self.names = names
         self._labels: dict[tuple[str, ...], list[int]] = {}
         numbers = {name: number for number, name in enumerate(names)}
-        for name, label in [*zip(names, names, strict=True), *words.items()]:
-            found = self._labels.setdefault(_key(tokens(name)), [])
-            if label in numbers and numbers[label] not in found:
-                found.append(numbers[label])
+        for name in names:
+            self._labels.setdefault(_key(tokens(name)), []).append(numbers[name])
+        named = {*self._labels}
+        for word, label in words.items():
+            key = _key(tokens(word))
+            # "shirt" names the label Shirts, and not Tshirts, although most texts of T-shirts have the word.
+            if label in numbers and key not in named and numbers[label] not in self._labels.setdefault(key, []):
+                self._labels[key].append(numbers[label])
         self._labels.pop((), None)
         self._longest = max(map(len, self._labels), default=0)
 

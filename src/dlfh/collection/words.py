@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -28,6 +29,7 @@ from dlfh.index.words import Matches, Strings, WordIndex, Words, runs_of, terms
 WORDS_FILE = "words.dlfh"
 _FORMAT = "dlfh-words 2"
 _MAX_HEADER_BYTES = 1 << 12
+_POSSESSIVE = re.compile(r"(?<=\w)['\u2019]s\b", re.IGNORECASE)
 _TYPES = ("<i8", "u1", "<i4", "<i8", "<u4", "<u2")
 #: Number of items whose texts are read at a time.
 _BATCH = 1_000
@@ -179,8 +181,13 @@ def _has_phrase(text: str, wanted: Sequence[str]) -> bool:
 
 
 def tokens(text: str) -> list[str]:
-    """Return the words of a text in lower case."""
-    return [word.lower() for word in runs_of(text)]
+    """Return the words of a text in lower case, without possessive endings."""
+    return [word.lower() for word in runs_of(without_possessives(text))]
+
+
+def without_possessives(text: str) -> str:
+    """Return a text with "women" instead of "women's"; typographic apostrophes count as well."""
+    return _POSSESSIVE.sub("", text)
 
 
 def without_words(text: str, words: frozenset[str]) -> str:
