@@ -49,8 +49,10 @@ class Moments:
 
         start: Number of the first row among the points of the targets.
         """
-        mean = rows.mean(axis=0, dtype=np.float64)
-        rows -= mean.astype(rows.dtype)
+        ones = np.ones(len(rows), rows.dtype)
+        centre = ones @ rows / len(rows)
+        rows -= centre
+        mean = centre + (ones @ rows).astype(np.float64) / len(rows)  # corrected for the rounding error of the centre
         return cls(len(rows), mean, rows.T @ rows, *targets.cross(rows, start, start + len(rows)))
 
     @classmethod
