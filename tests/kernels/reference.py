@@ -151,6 +151,10 @@ def sum_rows_by_group(rows, group_of_row, sums, start_column, stop_column):
     np.add.at(sums[:, columns], group_of_row, rows[:, columns].astype(np.float64))
 
 
+def sum_sparse_rows_by_group(starts, columns, values, group_of_row, sums):
+    np.add.at(sums, (np.repeat(group_of_row, np.diff(starts)), columns), values.astype(np.float64))
+
+
 def add_sparse_gram(starts, columns, values, gram):
     matrix = sp.csr_array((values.astype(np.float64), columns, starts), shape=(len(starts) - 1, len(gram)))
     gram += np.triu((matrix.T @ matrix).toarray())

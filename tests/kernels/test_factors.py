@@ -57,6 +57,24 @@ def test_update_rows(problem: Problem, kind: str) -> None:
     np.testing.assert_array_equal(outcomes[0][1], outcomes[1][1])
 
 
+@given(problems(), st.integers(0, 40))
+def test_update_rows_where_sums_in_32_bits_do_not_decide(problem: Problem, shift: int) -> None:
+    rows, (codes, _), columns = gather(problem, "labels")
+    n_bits, rng = problem.model.n_bits, problem.rng
+    masks = np.unpackbits(columns.codes, axis=1, count=n_bits).T.astype(np.int8, order="C") - np.int8(1)
+    weights = rng.integers(1, 1 + (1 << shift), len(columns.weights))
+    small = [np.rint(table / (1 << 19)).astype(np.int32) for table in problem.model.tables[:2]]
+    tables = problem.model.tables._replace(residuals=small[0], curvature=small[1])
+    others = (by_word(columns.codes), masks, weights), columns.lists, tables
+    outcomes = []
+    for module in (_kernels, reference):
+        updated = codes.copy()
+        own = updated, updated.view(np.uint64), rows.set_of_row, problem.labels.lists
+        outcomes.append((module.update_rows(*own, *others, 0, n_bits, 0, len(rows)), updated))
+    assert outcomes[0][0] == outcomes[1][0]
+    np.testing.assert_array_equal(outcomes[0][1], outcomes[1][1])
+
+
 @given(problems(max_points=25), st.sampled_from(["labels", "random"]))
 def test_update_shared_rows(problem: Problem, kind: str) -> None:
     rows, (codes, _), _ = gather(problem, kind)

@@ -24,6 +24,15 @@ def test_sum_rows_by_group(seed: int, dtype: Any) -> None:
     assert_twins_agree("sum_rows_by_group", rows, rng.integers(0, groups, n), np.zeros((groups, d)), start, int(d))
 
 
+@given(seeds, st.sampled_from([np.float32, np.float64, np.int8]))
+def test_sum_sparse_rows_by_group(seed: int, dtype: Any) -> None:
+    rng = np.random.default_rng(seed)
+    n, d, groups = (int(size) for size in rng.integers(1, 30, size=3))
+    matrix = sp.csr_array((rng.standard_normal((n, d)) * 99 * (rng.random((n, d)) < 0.3)).astype(dtype))
+    group_of_row, sums = rng.integers(0, groups, n), np.zeros((groups, d))
+    assert_twins_agree("sum_sparse_rows_by_group", matrix.indptr, matrix.indices, matrix.data, group_of_row, sums)
+
+
 @given(seeds, st.sampled_from([np.float32, np.float64]))
 def test_add_sparse_gram(seed: int, dtype: Any) -> None:
     rng = np.random.default_rng(seed)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Label sets compared with all others to estimate the share of similar pairs; with fewer sets it is exact.
 _SETS_FOR_SHARE = 4096
+#: More columns than this are padded to a multiple of it, so that loops over them consist of vector instructions only.
+_VECTOR_COLUMNS = 64
 Bits = tuple[int, int] | None  #: Range of bits to which an update is restricted.
 #: Weight of a pair of points, by their two modalities (modalities, modalities); None for weights of 1.
 PairWeights = Integers | None
@@ -269,7 +271,10 @@ def update(
     """Update one modality's codes, padded to whole words, in place by eq. (3) or (5); return the number of flips."""
     first_bit, last_bit = bits or (0, model.n_bits)
     own = codes, codes.view(np.uint64), rows.set_of_row, rows.labels.lists
-    others = (by_word(columns.codes), _masks(columns.codes, model.n_bits), columns.weights), columns.lists
+    n = len(columns.weights)
+    more = -n % _VECTOR_COLUMNS if n > _VECTOR_COLUMNS else 0  # columns of weight 0
+    padded, weights = np.pad(columns.codes, ((0, more), (0, 0))), np.pad(columns.weights, (0, more))
+    others = (by_word(padded), _masks(padded, model.n_bits), weights), columns.lists
     update_block = functools.partial(_kernels.update_rows, *own, *others, model.tables, first_bit, last_bit)
     row_cost = len(columns.weights) * (last_bit - first_bit) / 4
     flips = workers.map_blocks(update_block, len(rows), workers.even_block(len(rows), row_cost))

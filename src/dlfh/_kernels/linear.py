@@ -19,6 +19,15 @@ def sum_rows_by_group(rows, group_of_row, sums, start_column, stop_column):
 
 
 @Kernel
+def sum_sparse_rows_by_group(starts, columns, values, group_of_row, sums):
+    """Add row i of a CSR matrix to row ``group_of_row[i]`` of ``sums``."""
+    for i in range(starts.size - 1):
+        group = group_of_row[i]
+        for p in range(starts[i], starts[i + 1]):
+            sums[group, columns[p]] += values[p]
+
+
+@Kernel
 def add_sparse_gram(starts, columns, values, gram):
     """Add the upper triangle of A'A to ``gram``, for a CSR matrix A with sorted columns."""
     for i in range(starts.size - 1):

@@ -49,8 +49,10 @@ class Moments:
 
         start: Number of the first row among the points of the targets.
         """
-        mean = rows.mean(axis=0, dtype=np.float64)
-        rows -= mean.astype(rows.dtype)
+        ones = np.ones(len(rows), rows.dtype)
+        centre = ones @ rows / len(rows)
+        rows -= centre
+        mean = centre + (ones @ rows).astype(np.float64) / len(rows)  # corrected for the rounding error of the centre
         return cls(len(rows), mean, rows.T @ rows, *targets.cross(rows, start, start + len(rows)))
 
     @classmethod
@@ -228,13 +230,14 @@ def is_constant(squares: Array, n: int, mean: Floats, rounding: float) -> Mask:
     return np.isfinite(squares) & (squares <= n * (8 * rounding * np.abs(mean)) ** 2)
 
 
-def _sums_by_group(features: sp.csr_array, group_of_point: Integers, n_groups: int) -> sp.csr_array:
+def _sums_by_group(features: sp.csr_array, group_of_point: Integers, n_groups: int) -> Features:
     """Return the sum of the features of each group's points."""
     n, n_features = features.shape
     if n_groups * n_features <= features.nnz:  # as a dense matrix, which takes a fraction of the time
-        place = np.repeat(n_features * group_of_point, np.diff(features.indptr)) + features.indices
-        sums = np.bincount(place, features.data, n_groups * n_features)
-        return sp.csr_array(sums.reshape(n_groups, n_features))
+        sums = np.zeros((n_groups, n_features))
+        arrays = features.indptr, features.indices, features.data
+        _kernels.sum_sparse_rows_by_group(*arrays, group_of_point, sums)
+        return sums
     membership = sp.csr_array((np.ones(n), group_of_point, np.arange(n + 1)), shape=(n, n_groups))
     return (membership.T @ features).tocsr()
 

@@ -14,6 +14,9 @@ from dlfh._labels import LabelSets
 from dlfh.blocks.base import ArrayBlocks, Blocks
 from dlfh.codes import n_bytes, unpack
 
+#: Labels per label of a point up to which a dense product takes less time than a sparse one.
+_DENSE_LABELS = 16
+
 
 @dataclass(frozen=True)
 class Targets:
@@ -73,8 +76,10 @@ class LabelledTargets(Targets):
         return np.hstack([unpack(self.codes[rows], n_code_bits), labels]) if n_code_bits else labels
 
     def cross(self, rows: Array, start: int, stop: int) -> tuple[Array, Floats]:
-        # Points have few of many labels: a sparse product.
         labels = self.labels[self.row_of_point[start:stop]].astype(rows.dtype)
+        if labels.shape[0] * labels.shape[1] <= _DENSE_LABELS * labels.nnz:
+            return super().cross(rows, start, stop)
+        # Points have few of many labels: a sparse product.
         products, mean = (labels.T.tocsr() @ rows).T, np.asarray(labels.mean(axis=0, dtype=np.float64)).ravel()
         n_code_bits = self.n_bits - labels.shape[1]
         if not n_code_bits:

@@ -7,10 +7,9 @@ threshold of a bit that is +1 for 80 % of the points would otherwise be misplace
 from __future__ import annotations
 
 import copy
-import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -38,12 +37,8 @@ from dlfh.codes import n_bytes
 from dlfh.hashing.base import ChunkedFunction, FitContext, HashFunction, SummedLearner, check_array
 from dlfh.hashing.feature_maps import SCALINGS, UNSCALED, Scaling, Survey
 
-#: Values of a chunk, a function that completes a range of its rows and returns whether they are finite, and the cost
-#: of a row.
-_Kernel: TypeAlias = tuple[Array, Callable[[int, int], bool], float]
-
-#: Size of a chunk of rows to encode, in bytes: large, because BLAS and the kernels alternate once per chunk.
-_ENCODE_BYTES = 64 << 20
+#: Size of a chunk of dense rows to encode, in bytes, which the processor's cache still holds after their product.
+_ENCODE_BYTES = 4 << 20
 
 
 class LinearHash(HashFunction):
@@ -96,53 +91,56 @@ class LinearHash(HashFunction):
 
     def project(self, features: Features, modality: str, workers: Workers) -> Singles:
         projections = np.empty((features.shape[0], self.n_bits), np.float32)
-        for start, stop, values, _ in self._values(features, modality, workers):
-            projections[start:stop] = values
+        self._compute(features, modality, workers, projections)
         return projections
 
     def encode(self, features: Features, modality: str, workers: Workers) -> Codes:
-        codes = np.empty((features.shape[0], n_bytes(self.n_bits)), np.uint8)
-        for start, stop, _, packed in self._values(features, modality, workers, keep=False):
-            codes[start:stop] = packed
+        return self._compute(features, modality, workers, None)
+
+    def _compute(self, features: Features, modality: str, workers: Workers, projections: Singles | None) -> Codes:
+        """Return codes whose bits are unaffected by rounding; fill ``projections``, ``x @ weights + offset``."""
+        n, is_sparse = features.shape[0], sp.issparse(features)
+        codes = np.empty((n, n_bytes(self.n_bits)), np.uint8)
+        compute = self._compute_sparse if is_sparse else self._compute_dense
+
+        def fill(start: int, stop: int) -> bool:
+            part = None if projections is None else projections[start:stop]
+            with np.errstate(over="ignore", invalid="ignore"):
+                return compute(features, start, stop, part, codes[start:stop])
+
+        chunk_rows = next((stop for _, stop in row_chunks(features, self.n_bits, _ENCODE_BYTES)), 1)
+        if is_sparse:
+            chunk_rows = workers.even_block(n, self.n_bits * (2 + features.nnz / max(n, 1)))
+        # NaN or infinity in a row makes all of its values NaN or infinite, so x itself need not be checked.
+        if not all(workers.each_block(fill, n, chunk_rows)):
+            raise_for_overflow(features, modality)
         return codes
 
-    def _values(
-        self, features: Features, modality: str, workers: Workers, *, keep: bool = True
-    ) -> Iterator[tuple[int, int, Array, Codes]]:
-        """Yield bounds, ``x @ weights + offset`` and codes of chunks of rows, with signs unaffected by rounding.
-
-        keep: Whether the values are used; otherwise, values of sparse rows are not stored.
-        """
-        compute = functools.partial(self._sparse_kernel, keep) if sp.issparse(features) else self._dense_kernel
-        for start, stop in row_chunks(features, self.n_bits, _ENCODE_BYTES):
-            whole = stop - start == features.shape[0]  # slicing a sparse matrix takes longer than encoding a point
-            codes = np.empty((stop - start, n_bytes(self.n_bits)), np.uint8)
-            values, kernel, row_cost = compute(self.scaling(features if whole else features[start:stop]), codes)
-            finite = workers.map_blocks(kernel, stop - start, workers.even_block(stop - start, row_cost))
-            # NaN or infinity in a row makes all of its values NaN or infinite, so x itself need not be checked.
-            if not all(finite):
-                raise_for_overflow(features, modality)
-            yield start, stop, values, codes
-
-    def _dense_kernel(self, features: Features, codes: Codes) -> _Kernel:
+    def _compute_dense(self, features: Array, start: int, stop: int, projections: Singles | None, codes: Codes) -> bool:
+        """Fill the codes and projections of a range of rows; return whether they are finite."""
         dtype = compute_dtype(features.dtype)
         rounding = (self.n_features + 8) * float(np.finfo(dtype).eps)
-        rows = np.ascontiguousarray(features, dtype)
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = rows @ self.weights.astype(dtype, copy=False)
+        rows = np.ascontiguousarray(self.scaling(features[start:stop]), dtype)
+        in_place = projections is not None and projections.dtype == dtype
+        values = np.matmul(rows, self.weights.astype(dtype, copy=False), out=projections if in_place else None)
         terms = self._bit_terms(rounding, dtype)
         # A scalar of the same type, or everything would be computed in double precision.
         scalar = terms.dtype.type(rounding)
-        arguments = (rows, self.weights, self.offset, terms, scalar, values, codes)
-        return values, functools.partial(_kernels.finish_products, *arguments), self.n_features + 4 * self.n_bits
+        found = _kernels.finish_products(rows, self.weights, self.offset, terms, scalar, values, codes, 0, len(rows))
+        if projections is not None and not in_place:
+            projections[:] = values
+        return bool(found)
 
-    def _sparse_kernel(self, keep: bool, features: Features, codes: Codes) -> _Kernel:
-        n_rows, starts = features.shape[0], features.indptr
-        values = np.empty((n_rows if keep else 0, self.n_bits), np.float32)
+    def _compute_sparse(
+        self, features: sp.csr_array, start: int, stop: int, projections: Singles | None, codes: Codes
+    ) -> bool:
+        if self.scaling.kind != "none":
+            whole = stop - start == features.shape[0]  # slicing a sparse matrix takes longer than encoding a point
+            features, start, stop = self.scaling(features if whole else features[start:stop]), 0, stop - start
+        arrays = features.indptr[start : stop + 1], features.indices, features.data
+        values = np.empty((0, self.n_bits), np.float32) if projections is None else projections
         terms = self._bit_terms(8 * float(np.finfo(np.float32).eps), np.float32)
-        arguments = (starts, features.indices, features.data, self.weights, self.offset, terms, values, codes)
-        row_cost = self.n_bits * (2 + (starts[-1] - starts[0]) / max(n_rows, 1))
-        return values, functools.partial(_kernels.sparse_products, *arguments), row_cost
+        return bool(_kernels.sparse_products(*arrays, self.weights, self.offset, terms, values, codes, 0, stop - start))
 
     def _bit_terms(self, rounding: float, dtype: npt.DTypeLike) -> Array:
         """Return, for each bit, the offset, |w| and the rounding of the offset."""
