@@ -350,7 +350,11 @@ def _distinct_rows(starts: Integers, flat: npt.NDArray[np.int32], n_labels: int)
         words = np.random.default_rng(seed).integers(0, 2**64, size=n_labels, dtype=np.uint64)
         running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(words[flat], dtype=np.uint64)])
         hashes = running[starts[1:]] - running[starts[:-1]]
-        _, first, number = np.unique(hashes, return_index=True, return_inverse=True)
+        order = np.argsort(hashes)  # not stable, and therefore several times as fast as `np.unique`
+        is_new = np.append(True, np.diff(hashes[order]) != 0)
+        first = np.minimum.reduceat(order, np.flatnonzero(is_new))
+        number = np.empty(len(hashes), np.int64)
+        number[order] = np.cumsum(is_new) - 1
         representative = first[number]
         if np.array_equal(lengths, lengths[representative]):
             offset = np.repeat(starts[representative] - starts[:-1], lengths)
@@ -358,7 +362,7 @@ def _distinct_rows(starts: Integers, flat: npt.NDArray[np.int32], n_labels: int)
                 break
         seed += 1  # hash collision: draw other words
     rows = [flat[starts[row] : starts[row + 1]].tolist() for row in first]
-    order = np.array(sorted(range(len(rows)), key=rows.__getitem__), dtype=np.int64)
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return first[order].astype(np.int64), rank[number.ravel()]
+    ordered = np.array(sorted(range(len(rows)), key=rows.__getitem__), dtype=np.int64)
+    rank = np.empty(len(ordered), np.int64)
+    rank[ordered] = np.arange(len(ordered))
+    return first[ordered], rank[number]

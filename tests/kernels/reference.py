@@ -146,9 +146,10 @@ def shared_labels(set_of_query, label_lists, inverted_lists, set_of_item, n_sets
     shared[:] = np.minimum(counts, limit)[:, set_of_item]
 
 
-def sum_rows_by_group(rows, group_of_row, sums, start_column, stop_column):
+def centre_rows(rows, centre, group_of_row, centred, sums, start_column, stop_column):
     columns = slice(start_column, stop_column)
-    np.add.at(sums[:, columns], group_of_row, rows[:, columns].astype(np.float64))
+    centred[:, columns] = rows[:, columns] - centre[columns]
+    np.add.at(sums[:, columns], group_of_row, centred[:, columns].astype(np.float64))
 
 
 def sum_sparse_rows_by_group(starts, columns, values, group_of_row, sums):

@@ -16,12 +16,14 @@ from tests.strategies import seeds
 
 
 @given(seeds, st.sampled_from([np.float32, np.float64]))
-def test_sum_rows_by_group(seed: int, dtype: Any) -> None:
+def test_centre_rows(seed: int, dtype: Any) -> None:
     rng = np.random.default_rng(seed)
     n, d, groups = rng.integers(1, 30, size=3)
     rows = rng.standard_normal((n, d)).astype(dtype)
+    centre, group_of_row = rng.standard_normal(d).astype(dtype), rng.integers(0, groups, n)
     start = int(rng.integers(0, d))
-    assert_twins_agree("sum_rows_by_group", rows, rng.integers(0, groups, n), np.zeros((groups, d)), start, int(d))
+    results = np.zeros_like(rows), np.zeros((groups, d))
+    assert_twins_agree("centre_rows", rows, centre, group_of_row, *results, start, int(d))
 
 
 @given(seeds, st.sampled_from([np.float32, np.float64, np.int8]))

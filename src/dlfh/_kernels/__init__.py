@@ -17,7 +17,7 @@ MODULES = {
     "factors": "count_observed_pairs count_pairs update_observed_rows update_rows update_shared_rows",
     "labels": "invert_lists shared_labels",
     "linear": "add_sparse_gram finish_products hinge_curvatures hinge_losses nearest_centroids sparse_products "
-    "sum_rows_by_group sum_sparse_rows_by_group",
+    "centre_rows sum_sparse_rows_by_group",
     "ranking": "count_marks hamming_block rank_by_distance rank_by_score reorder sum_precisions",
     "search": "add_tables collect_possible levels_of nearest_by_table nearest_by_weight score_words sum_tables "
     "weigh_candidates within_radius",

@@ -10,12 +10,20 @@ from dlfh._kernels.inline import pack_row
 
 
 @Kernel
-def sum_rows_by_group(rows, group_of_row, sums, start_column, stop_column):
-    """Add row i of ``rows`` to row ``group_of_row[i]`` of ``sums``, for a range of columns."""
+def centre_rows(rows, centre, group_of_row, centred, sums, start_column, stop_column):
+    """Set ``centred`` to ``rows - centre``, and add its row i to row ``group_of_row[i]`` of ``sums``.
+
+    A pass over a range of columns does both: reading the rows takes most of the time. Places count from 0, so that
+    loops are vectorised: they need no check for negative ones.
+    """
+    middle = centre[start_column:stop_column]
     for i in range(rows.shape[0]):
-        group = group_of_row[i]
-        for j in range(start_column, stop_column):
-            sums[group, j] += rows[i, j]
+        row, target = rows[i][start_column:stop_column], centred[i][start_column:stop_column]
+        total = sums[group_of_row[i]][start_column:stop_column]
+        for j in range(middle.size):
+            value = row[j] - middle[j]
+            target[j] = value
+            total[j] += value
 
 
 @Kernel

@@ -111,7 +111,7 @@ class Centred(CentredRows):
         raise_if_not_finite(features, modality, np.arange(first_row, first_row + features.shape[0]))
         with np.errstate(over="ignore", invalid="ignore"):
             mean, sparse = column_means(features), bool(sp.issparse(features))
-            self.gram = sparse_gram(features, mean) if sparse else dense_gram(features, mean, np.float64)[0]
+            self.gram = sparse_gram(features, mean) if sparse else dense_gram(features, mean, np.float64)
             sums = Moments(features.shape[0], mean, self.gram, np.empty(0), np.empty(0), after_products=sparse)
             super().__init__(features, modality, mean, sums.is_constant)
         self.gram[self.is_constant] = self.gram[:, self.is_constant] = 0

@@ -1,4 +1,4 @@
-"""Sufficient statistics of a ridge regression, in one or two passes over chunks of rows.
+"""Sufficient statistics of a ridge regression, in one pass over chunks of rows.
 
 The statistics are additive over parts of the data, up to rounding, so data can arrive in parts.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,10 @@ from dlfh.errors import InputError
 
 #: Maximum number of features of a Gram matrix that is kept or computed in blocks: it takes 2 GiB.
 MAX_GRAM_FEATURES = 16384
+#: Number of rows whose mean centres dense rows before products, which are then corrected for the mean of all.
+_SAMPLE = 4096
+#: Size of a chunk of rows, which are read again from the cache after they were centred.
+_CHUNK_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -149,38 +154,43 @@ def moments(features: Features, targets: Targets, modality: str, workers: Worker
 
 
 def _dense_moments(features: Array, targets: Targets, modality: str, workers: Workers) -> tuple[Floats, Floats, Floats]:
+    """Return the mean, X'X and X'U in one pass over rows that are centred by the mean of a sample."""
     n, n_features = features.shape
     dtype = compute_dtype(features.dtype)
     # With few distinct codes, X'U is the sum over codes of (sum of the features of their points) x code.
     grouped = 8 * len(targets.codes) <= n
     sums = np.zeros((len(targets.codes) if grouped else 1, n_features))
     group_of_point = targets.row_of_point if grouped else np.zeros(n, np.int64)
-    # Features of another type are converted only once: each chunk is centred by its own mean in the same pass.
-    gram = np.zeros((n_features, n_features)) if grouped and features.dtype != dtype else None
-    chunk_means: list[Floats] = []
-    for start, stop in row_chunks(features):
-        chunk = _converted(features[start:stop], dtype, workers)
-        add_columns = functools.partial(_kernels.sum_rows_by_group, chunk, group_of_point[start:stop], sums)
-        workers.map_blocks(add_columns, n_features, workers.even_block(n_features, stop - start))
-        if gram is not None:
-            chunk_means.append(chunk.mean(axis=0, dtype=np.float64))
-            chunk -= chunk_means[-1].astype(dtype)
-            gram += chunk.T @ chunk
+    gram, cross = np.zeros((n_features, n_features)), np.zeros((n_features, targets.n_bits))
+    with np.errstate(over="ignore", invalid="ignore"):
+        centre = features[:: n // _SAMPLE + 1].mean(axis=0, dtype=np.float64).astype(dtype)
+    chunk_rows = next((stop for _, stop in row_chunks(features, chunk_bytes=_CHUNK_BYTES)), 1)
+    batch_rows = min(chunk_rows * workers.n_jobs, n)
+    buffer = np.empty((batch_rows, n_features), dtype)
+    for first in range(0, n, batch_rows):
+        groups = group_of_point[first : first + batch_rows]
+        rows, centred = _converted(features[first : first + batch_rows], dtype, workers), buffer[: len(groups)]
+        centre_columns = functools.partial(_kernels.centre_rows, rows, centre, groups, centred, sums)
+        workers.map_blocks(centre_columns, n_features, workers.even_block(n_features, 2 * len(rows)))
+
+        def products(start: int, stop: int, first: int = first, centred: Array = centred) -> tuple[Array, Any]:
+            with np.errstate(over="ignore", invalid="ignore"):  # the caller's setting does not apply to other threads
+                chunk = centred[start:stop]
+                return chunk.T @ chunk, 0.0 if grouped else targets.cross(chunk, first + start, first + stop)[0]
+
+        for own, with_targets in workers.each_block(products, len(rows), chunk_rows):
+            gram += own
+            cross += with_targets
     if not np.isfinite(sums).all():
         raise_if_not_finite(features, modality)
-    mean = sums.sum(axis=0) / n
-
-    if gram is not None:
-        lengths = np.array([stop - start for start, stop in row_chunks(features)])
-        shifts = np.sqrt(lengths)[:, None] * (np.array(chunk_means) - mean)
-        gram += shifts.T @ shifts
+    shift = sums.sum(axis=0) / n  # from the mean of the sample to that of all points
+    gram -= n * np.outer(shift, shift)
     if grouped:
-        gram = dense_gram(features, mean, dtype, workers)[0] if gram is None else gram
         counts = np.bincount(group_of_point, minlength=len(sums))
-        cross = (sums - np.outer(counts, mean)).T @ targets.rows(0, len(sums))
+        cross = (sums - np.outer(counts, shift)).T @ targets.rows(0, len(sums))
     else:
-        gram, cross = dense_gram(features, mean, dtype, workers, targets)
-    return mean, gram, cross
+        cross -= n * np.outer(shift, targets.mean())
+    return centre + shift, gram, cross
 
 
 def _converted(rows: Array, dtype: npt.DTypeLike, workers: Workers) -> Array:
@@ -195,24 +205,15 @@ def _converted(rows: Array, dtype: npt.DTypeLike, workers: Workers) -> Array:
     return converted
 
 
-def dense_gram(
-    features: Array, mean: Floats, dtype: npt.DTypeLike, workers: Workers | None = None, targets: Targets | None = None
-) -> tuple[Floats, Floats]:
-    """Return X'X of the centred features, and X'U, if targets are given."""
-    n, n_features = features.shape
-    gram, cross = np.zeros((n_features, n_features)), np.zeros((n_features, targets.n_bits if targets else 0))
-    centre = mean.astype(dtype)
-
-    def products(start: int, stop: int) -> tuple[Array, Array | float]:
-        with np.errstate(over="ignore", invalid="ignore"):  # the caller's setting does not apply to other threads
+def dense_gram(features: Array, mean: Floats, dtype: npt.DTypeLike) -> Floats:
+    """Return X'X of the centred features."""
+    n_features = features.shape[1]
+    gram, centre = np.zeros((n_features, n_features)), mean.astype(dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start, stop in row_chunks(features):
             chunk = np.subtract(features[start:stop], centre, dtype=dtype)
-            return chunk.T @ chunk, targets.cross(chunk, start, stop)[0] if targets else 0.0
-
-    chunk_rows = next((stop for _, stop in row_chunks(features)), 1)
-    for own, with_targets in (workers or Workers(1)).each_block(products, n, chunk_rows):
-        gram += own
-        cross += with_targets
-    return gram, cross
+            gram += chunk.T @ chunk
+    return gram
 
 
 def sparse_gram(features: sp.csr_array, mean: Floats) -> Floats:

@@ -51,7 +51,7 @@ class FeatureSums:
                 cross = np.zeros((features.shape[1], B.shape[1]))
                 for start, stop in row_chunks(features):
                     cross += features[start:stop].astype(np.float64).T @ B[start:stop]
-                sums = cls(dense_gram(features, zero, np.float64)[0], cross, features.sum(axis=0, dtype=np.float64))
+                sums = cls(dense_gram(features, zero, np.float64), cross, features.sum(axis=0, dtype=np.float64))
         if not np.isfinite(sums.gram).all():
             raise_for_overflow(features, modality)
         return sums

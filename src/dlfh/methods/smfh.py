@@ -205,7 +205,7 @@ def _root(value: Any) -> float:
 
 def _gram(X: Features) -> Array:
     zero = np.zeros(X.shape[1])
-    return sparse_gram(X, zero) if sp.issparse(X) else dense_gram(X, zero, X.dtype)[0]
+    return sparse_gram(X, zero) if sp.issparse(X) else dense_gram(X, zero, X.dtype)
 
 
 class _Graph:
