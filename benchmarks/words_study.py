@@ -75,9 +75,11 @@ def similar_rows(
     none = "", -np.inf
     lists = [("chosen on", chosen_on), ("fresh", fresh), ("fresh, not in the other list", unseen)]
     if more is not None:
-        given = [(row["word"], row["label"].split(";") if row["label"] else []) for row in rows_of(more.absolute(), name)]
-        off_topic = [] if any(not right for _, right in given) else [each for each in fresh if not each[1]]
-        lists.append((more.stem, given + off_topic))
+        given = [
+            (row["word"], row["label"].split(";") if row["label"] else []) for row in rows_of(more.absolute(), name)
+        ]
+        has_off_topic = any(not right for _, right in given)
+        lists.append((more.stem, given if has_off_topic else given + [each for each in fresh if not each[1]]))
     for about, asked in lists:
         topical = [(word, right) for word, right in asked if right and singular(word) not in common]
         off_topic = [word for word, right in asked if not right and singular(word) not in n_texts]
