@@ -49,6 +49,14 @@ def test_typing_errors_are_corrected(text: str, corrected: dict[str, str]) -> No
     assert not any(word in understood.text.lower().split() for word in corrected)
 
 
+def test_a_word_is_replaced_by_the_form_that_text_features_know() -> None:
+    words = frozenset(WORDS.split())
+    reader = QueryReader(words, PHRASES.__contains__, NAMES.name_length, features=frozenset(["heels", "shoe", "shoes"]))
+    understood = reader.read("red heel, shoe and shoes")
+    assert understood.text == "red heels, shoe and shoes"
+    assert [*understood.sentences()] == []
+
+
 def test_several_words_that_are_as_near_are_offered() -> None:
     words = frozenset(["zarda", "zardo", "heels"])
     near = QueryReader(words, PHRASES.__contains__, NAMES.name_length).read("zardi heels")
@@ -146,6 +154,12 @@ def test_possessives_find_the_word_and_the_label(text: str) -> None:
     assert read(text).text.lower() == "women red belts"
     names = LabelNames(["Women's belts"], {})
     assert [words for words, _ in names.find("belts of a women belt")] == [["women", "belt"]]
+
+
+def test_a_word_of_the_same_meaning_is_not_a_name() -> None:
+    names = LabelNames(LABELS, {"timepiece": "Watches"})
+    assert names.is_name(["watch"])
+    assert not names.is_name(["timepiece"])
 
 
 def test_the_words_of_a_name_are_those_of_the_text() -> None:

@@ -324,7 +324,8 @@ class Encoder(Parameterized):
             else:
                 numbers = [number for number in numbers if is_unknown[number]]
             probabilities[row, numbers] = np.maximum(probabilities[row, numbers], _NAMED)
-            likely = [each for each in named if probabilities[row, each[1]].max() >= _LIKELY]
+            # Texts may have a word of the same meaning without the label, so that only names stand for labels.
+            likely = [each for each in named if names.is_name(each[0]) and probabilities[row, each[1]].max() >= _LIKELY]
             found.append(Named(frozenset(word for words, _ in likely for word in words), [each[1] for each in likely]))
         return probabilities, found
 

@@ -212,7 +212,8 @@ class Searcher:
             isinstance(each, BagOfWords) and each.analyzer == "word" for each in texts
         )
         known = frozenset(words | names.words)
-        return QueryReader(known, self.words.contains, names.name_length, synonyms, similar, drops)
+        features = frozenset(words if len(texts) == 1 and drops else ())
+        return QueryReader(known, self.words.contains, names.name_length, synonyms, similar, drops, features)
 
     def forget_words(self) -> None:
         """Read synonyms again before the next query."""

@@ -105,6 +105,7 @@ class QueryReader:
     synonyms: Mapping[str, str] = field(default_factory=dict)  # replacements of words and phrases, in lower case
     similar: Mapping[str, str] = field(default_factory=dict)  # replacements of words that are rare in the collection
     drops_unknown: bool = False  # whether words that no item has may be left out
+    features: frozenset[str] = frozenset()  # words of text features, which know each form of a word separately
 
     def read(self, text: str) -> Understanding:
         text = without_possessives(_spell_emoji(text))
@@ -124,7 +125,10 @@ class QueryReader:
                 corrected[word] = nearest[0]
             elif nearest and not is_foreign:
                 alternatives[word] = nearest
-        rewritten = _replaced(rewritten, corrected | similar)
+        forms = {
+            word: form for word in asked if word not in self.features and (form := self._forms.get(singular(word)))
+        }
+        rewritten = _replaced(rewritten, forms | corrected | similar)
         left = tuple(word for word in unknown if word not in corrected)
         known = without_words(rewritten, frozenset(left))
         if self.drops_unknown and left and (len(tokens(known)) == 1 or self._names_labels(tokens(known))):
@@ -176,6 +180,11 @@ class QueryReader:
     @functools.cached_property
     def _singulars(self) -> frozenset[str]:
         return frozenset(map(singular, self.words))
+
+    @functools.cached_property
+    def _forms(self) -> dict[str, str]:
+        """A word of the text features for each singular."""
+        return {singular(word): word for word in sorted(self.features)}
 
     @functools.cached_property
     def _candidates(self) -> dict[int, list[str]]:
@@ -280,6 +289,7 @@ class LabelNames:
     def __init__(self, names: Sequence[str], words: Mapping[str, str]) -> None:
         self.names = names
         self._labels: dict[tuple[str, ...], list[int]] = {}
+        self._own = {_key(tokens(name)) for name in names}
         numbers = {name: number for number, name in enumerate(names)}
         for name in names:
             self._labels.setdefault(_key(tokens(name)), []).append(numbers[name])
@@ -305,6 +315,10 @@ class LabelNames:
         """Return the length in words of the longest name that the words begin with; 0 if there is none."""
         lengths = range(min(self._longest, len(words)), 0, -1)
         return next((length for length in lengths if _key(words[:length]) in self._labels), 0)
+
+    def is_name(self, words: Sequence[str]) -> bool:
+        """Return whether words are the name of a label, not merely a word of the same meaning."""
+        return _key(words) in self._own
 
     @property
     def words(self) -> frozenset[str]:

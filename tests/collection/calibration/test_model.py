@@ -30,7 +30,7 @@ def whole() -> Calibration:
     }
     fits["all", "text", Pattern("learned", ("image",), True)] = Fit((1.0, 0.0, 2.0, 1.0), 0.5)
     words = {"text": {"watch": "Watches"}}
-    shown = {("text", "one word"): Fit((0.5,), -1.0), ("image", ""): Fit((2.0,), 0.0)}
+    shown = {("text", "one word"): Fit((0.25, 0.5), -1.0), ("image", ""): Fit((2.0, 2.0), 0.0)}
     return Calibration(
         fits, {"text": ("image",)}, {"text": True}, {"text": "all"}, words, shown, {"text": 8.0}, {"text": "always"}
     )
@@ -39,6 +39,12 @@ def whole() -> Calibration:
 def test_a_calibration_survives_a_file() -> None:
     plain = json.loads(json.dumps(whole().to_plain()))
     assert Calibration.from_plain(plain, ["image", "text"]) == whole()
+
+
+def test_a_calibration_with_one_weight_for_all_log_odds_can_be_read() -> None:
+    plain = whole().to_plain()
+    plain["shown"][0]["weights"] = [0.5]
+    assert Calibration.from_plain(plain, ["image", "text"]).shown["text", "one word"] == Fit((0.5, 0.5), -1.0)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +86,7 @@ def test_damaged_search_defaults_are_refused(change: dict[str, Any]) -> None:
         Calibration.from_plain(whole().to_plain() | change, ["image", "text"])
 
 
-@pytest.mark.parametrize("change", [{"query": "sound"}, {"weights": [1.0, 1.0]}, {"bias": float("nan")}])
+@pytest.mark.parametrize("change", [{"query": "sound"}, {"weights": [1.0] * 3}, {"bias": float("nan")}])
 def test_damaged_coefficients_of_shown_results_are_refused(change: dict[str, Any]) -> None:
     plain = whole().to_plain()
     plain["shown"][0] |= change
@@ -105,13 +111,13 @@ def test_texts_are_of_four_kinds(text: str | None, kind: str) -> None:
 def test_shown_log_odds_keep_the_order_and_are_those_of_the_default_ranking() -> None:
     values, calibration = np.array([-np.inf, -2.0, 0.0, 3.0]), whole()
     kind = calibration.kind("all", "text", "nike", frozenset())
-    assert calibration.shown_log_odds(values, kind, False).tolist() == [-np.inf, -2.0, -1.0, 0.5]
+    assert calibration.shown_log_odds(values, kind, False).tolist() == [-np.inf, -1.5, -1.0, 0.5]
     for other in (("hamming", "text", "nike"), ("all", "text", "nike red")):
         assert calibration.shown_log_odds(values, calibration.kind(*other, frozenset()), False) is values
 
 
 def test_complete_results_and_others_beside_them_have_log_odds_of_their_own() -> None:
-    fits = {"": Fit((1.0,), 0.0), COMPLETE: Fit((0.0,), 4.0), OTHERS: Fit((1.0,), -1.0)}
+    fits = {"": Fit((1.0, 1.0), 0.0), COMPLETE: Fit((0.0, 0.0), 4.0), OTHERS: Fit((1.0, 1.0), -1.0)}
     calibration = Calibration(shown={("text", f"one word{suffix}"): fit for suffix, fit in fits.items()})
     values, kind = np.array([1.0, 2.0]), ("text", "one word")
     assert calibration.shown_log_odds(values, kind, np.array([True, False])).tolist() == [4.0, 1.0]

@@ -39,6 +39,15 @@ def test_an_offset_is_a_feature_with_known_weight() -> None:
     assert (*fit.weights, fit.bias) == pytest.approx((1.0, -1.0), abs=0.06)
 
 
+def test_a_pair_counts_as_often_as_its_weight() -> None:
+    rng = np.random.default_rng(0)
+    values, counts = rng.normal(size=500), rng.integers(0, 4, 500)
+    relevant = rng.random(500) < probability(values)
+    repeated = fit_logistic([np.repeat(values, counts)], np.repeat(relevant, counts))
+    weighted = fit_logistic([values], relevant, weights=counts.astype(float))
+    assert (*weighted.weights, weighted.bias) == pytest.approx((*repeated.weights, repeated.bias), abs=1e-6)
+
+
 def test_fits_to_one_class_and_to_separable_pairs_are_finite() -> None:
     assert np.isfinite(fit_logistic([np.arange(9.0)], np.zeros(9, bool)).bias)
     separable = fit_logistic([np.arange(9.0)], np.arange(9) > 4)

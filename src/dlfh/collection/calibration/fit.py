@@ -32,6 +32,7 @@ from dlfh.collection.calibration.model import (
     CalibrationReport,
     Fit,
     Pattern,
+    below_and_above,
     explained_words,
     label_evidence,
     patterns,
@@ -80,6 +81,11 @@ _MIN_GAIN_OF_CODES = 0.003
 _MAX_LOSS_OF_LABELS = 0.003
 #: Words, which find items by terms that no label names, are searched unless that lowers MAP by more than this.
 _MAX_MAP_LOSS_OF_WORDS = 0.01
+#: Weights of halves of held-out and of training texts in the calibration of first results, relative to whole texts.
+#: Halves of training texts are easier: their items are in the collection, and their predictions are not left out.
+_HALF_WEIGHTS = (0.75, 0.25)
+#: Minimum share of first results with negative log-odds, and with positive ones, to fit a weight for each.
+_MIN_SIDE = 0.1
 #: Minimum weight of the log-odds of first results: calibration must not turn a ranking into ties.
 _MIN_SHOWN_WEIGHT = 1e-3
 #: Candidate minimum word weights. A larger one is chosen if it raises the reciprocal rank of known-item search by more
@@ -292,8 +298,8 @@ def _pairs(
     rows = np.flatnonzero(queries.item >= 0)
     if items is known_items:  # ignore pairs of a query and its own item
         counted[rows, queries.item[rows]] = False
-    for row in np.flatnonzero(queries.is_word):
-        relevant[row] = words[max(words, key=len)][row] > 0
+    of_word = np.flatnonzero(queries.is_word)
+    relevant[of_word] = said_pairs(queries, items, of_word)
     similarities, labels, none = _evidence(encoder, queries, np.arange(len(relevant)), ranking, items)
     pairs = Pairs(similarities, words, relevant, counted, None, labels, none)
     if not queries.texts or known_items is None:
@@ -321,8 +327,13 @@ def _with_complete(encoder: Encoder, pairs: Pairs, queries: Queries, items: Samp
 
     Half of a text asks for the labels of the whole text, or for all words that it says itself.
     """
-    complete, said = complete_pairs(encoder, queries, items), said_pairs(queries, items)
-    return replace(pairs, complete=complete, relevant=pairs.relevant | said)
+    complete, halves, relevant = (
+        complete_pairs(encoder, queries, items),
+        np.flatnonzero(queries.is_half),
+        pairs.relevant,
+    )
+    relevant[halves] |= said_pairs(queries, items, halves)
+    return replace(pairs, complete=complete, relevant=relevant)
 
 
 def _known_item_search(pairs: Pairs, queries: Queries, kind: str) -> Pairs:
@@ -350,16 +361,16 @@ def _places(pairs: Pairs, rng: Generator) -> Integers:
 
 
 def _fit_shown(several: Sequence[tuple[Pairs, Queries]], pattern: Pattern, fit: Fit) -> dict[str, Fit]:
-    """Return the weight and bias of the log-odds of the first results, by kind of query and for complete results."""
-    kinds, values, hits, found = list[Array](), list[Floats](), list[Mask](), dict[str, Fit]()
-    for pairs, queries in several:
+    """Return `Calibration.shown` of one modality, by kind of query and for complete results."""
+    kinds, values, hits, weights, found = list[Array](), list[Floats](), list[Mask](), list[Floats](), dict[str, Fit]()
+    for (pairs, queries), of_half in zip(several, _HALF_WEIGHTS, strict=False):
         is_half = queries.is_half[:, None]
         counted = pairs.counted if pattern.codes == "hashed" else pairs.counted | is_half
         complete = np.zeros(counted.shape, bool) if pairs.complete is None else pairs.complete
         log_odds = np.where(counted, pairs.log_odds(pattern, fit), -np.inf)
         best = np.argsort(np.where(complete, -1e6, 0.0) - log_odds, axis=1, kind="stable")[:, :N_READ]
         for row, kind in enumerate(queries.kinds.tolist()):
-            if (kind == QUESTIONS[1] and not queries.is_word[row]) or (kind != QUESTIONS[2] and is_half[row]):
+            if (kind == QUESTIONS[1] and not queries.is_word[row]) or (kind == QUESTIONS[0] and is_half[row]):
                 continue  # other queries ask for names of labels and for words alone
             places = best[row][np.isfinite(log_odds[row, best[row]])]
             found_all = complete[row, places]
@@ -367,16 +378,21 @@ def _fit_shown(several: Sequence[tuple[Pairs, Queries]], pattern: Pattern, fit: 
             kinds.append(np.where(found_all, kind + COMPLETE, others))
             values.append(log_odds[row, places])
             hits.append(pairs.relevant[row, places])
-    of_kind, evidence, is_relevant = np.concatenate(kinds), np.concatenate(values), np.concatenate(hits)
+            weights.append(np.full(len(places), of_half if queries.is_half[row] else 1.0))
+    of_kind, evidence, is_relevant, counted_as = map(np.concatenate, (kinds, values, hits, weights))
     for kind in dict.fromkeys(of_kind.tolist()):
         some = of_kind == kind
         n, n_relevant = int(some.sum()), int(is_relevant[some].sum())
         if 0 < n_relevant < n:
-            (weight,), bias = fit_logistic([evidence[some]], is_relevant[some])
-            found[kind] = Fit((max(weight, _MIN_SHOWN_WEIGHT),), bias)
+            is_above = float(np.mean(evidence[some] > 0))
+            has_both = min(is_above, 1 - is_above) >= _MIN_SIDE  # otherwise one weight is for both sides
+            # The weight above 0 is not larger: a flat curve below 0 would overestimate the many other items.
+            features = [evidence[some], *([below_and_above(evidence[some])[0]] if has_both else [])]
+            (above, *more), bias = fit_logistic(features, is_relevant[some], weights=counted_as[some])
+            found[kind] = Fit((max(above + sum(more), _MIN_SHOWN_WEIGHT), max(above, _MIN_SHOWN_WEIGHT)), bias)
         else:
             share = (n_relevant + 1) / (n + 2)
-            found[kind] = Fit((_MIN_SHOWN_WEIGHT,), float(np.log(share / (1 - share))))
+            found[kind] = Fit((_MIN_SHOWN_WEIGHT,) * 2, float(np.log(share / (1 - share))))
         if n < _MIN_QUERIES:
             del found[kind]
     return found
@@ -408,9 +424,13 @@ def _cross_validate(
                 seen = replace(seen, known_item=all_pairs.known_item.take(items))
             fit = seen.fit(pattern, _places(seen, rng), min_weight)
             shown = shown or _fit_shown([(seen, queries.take(rows)), *more], pattern, fit)
-            asked = np.flatnonzero((fold == test) & ~queries.is_half)
+            asked = np.flatnonzero(fold == test)
             unseen = all_pairs.take(asked, np.flatnonzero(fold_of_item == test) if codes == "hashed" else None)
-            for row, log_odds in enumerate(np.where(unseen.counted, unseen.log_odds(pattern, fit), -np.inf)):
+            is_part = queries.is_half[asked] & np.isin(queries.kinds[asked], QUESTIONS[2:]) & (codes == "learned")
+            counted = unseen.counted | is_part[:, None]
+            for row, log_odds in enumerate(np.where(counted, unseen.log_odds(pattern, fit), -np.inf)):
+                if not counted[row].any():
+                    continue
                 kind = str(queries.kinds[asked[row]])
                 name = f"{queries.modality}: {kind}" if kind else queries.modality
                 values, relevant = results.setdefault((name, codes), ([], []))

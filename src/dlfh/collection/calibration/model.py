@@ -107,10 +107,15 @@ def content_words(text: str, named: frozenset[str] = frozenset()) -> list[str]:
     return [word for word in dict.fromkeys(tokens(text)) if word not in named and word not in _FUNCTION_WORDS]
 
 
+def below_and_above(log_odds: Floats) -> tuple[Floats, Floats]:
+    """Return the negative and the positive parts of log-odds."""
+    return np.minimum(log_odds, 0.0), np.maximum(log_odds, 0.0)
+
+
 def rescaled(log_odds: Floats, fit: Fit) -> Floats:
-    """Return log-odds times a weight, plus a bias; minus infinity is unchanged."""
+    """Return log-odds times a weight below 0 and another one above, plus a bias; minus infinity is unchanged."""
     known = np.isfinite(log_odds)
-    return np.where(known, fit.log_odds([np.where(known, log_odds, 0.0)]), log_odds)
+    return np.where(known, fit.log_odds(below_and_above(np.where(known, log_odds, 0.0))), log_odds)
 
 
 def query_values(projections: Array, ranking: str) -> Array:
@@ -181,9 +186,10 @@ class Calibration:
     """Fitted coefficients, and by query modality the search defaults that were best on held-out items.
 
     label_words: By text modality, words that mean the same as a label, mapped to that label.
-    shown: By query modality and kind of query, a weight and a bias that correct the log-odds of the first results,
-        which are overestimated because they are the best of many. Results with all labels and words that a text asks
-        for come first. They have a separate weight and bias, and so have other results of the same query.
+    shown: By query modality and kind of query, the weights of negative and of positive log-odds and a bias that correct
+        the log-odds of the first results, which are overestimated because they are the best of many. Results with all
+        labels and words that a text asks for come first. They have separate coefficients, and so have other results of
+        the same query.
     n_words: By text modality, the median number of words of a text.
     names: By text modality, when words that name labels are also matched in texts, one of `NAMES_MATCHED`.
     """
@@ -280,11 +286,10 @@ class Calibration:
         shown = {}
         for entry in plain.get("shown", ()):
             numbers = [*entry["weights"], entry["bias"]]
-            if entry["query"] not in modalities or len(numbers) != 2 or not all(map(_is_coefficient, numbers)):
-                raise ValueError(
-                    "its calibration of shown results must have a weight and a bias for each kind of query"
-                )
-            shown[entry["query"], str(entry["kind"])] = Fit((max(float(numbers[0]), 0.0),), float(numbers[1]))
+            if entry["query"] not in modalities or len(numbers) not in (2, 3) or not all(map(_is_coefficient, numbers)):
+                raise ValueError("its calibration of shown results must have weights and a bias for each kind of query")
+            weights = max(float(numbers[0]), 0.0), max(float(numbers[-2]), 0.0)  # one weight in earlier versions
+            shown[entry["query"], str(entry["kind"])] = Fit(weights, float(numbers[-1]))
         n_words = {name: float(n) for name, n in plain.get("n_words", {}).items()}
         names = dict(plain.get("names", {}))
         if not {*names} <= {*modalities} or not {*names.values()} <= {*NAMES_MATCHED}:

@@ -134,37 +134,43 @@ def reciprocal_rank(fits: Mapping[Pattern, Fit], searched: PairsByKind) -> float
 
 
 def fit_logistic(
-    features: Sequence[Floats], relevant: Mask, strength: float = 1.0, offset: Floats | float = 0.0
+    features: Sequence[Floats],
+    relevant: Mask,
+    strength: float = 1.0,
+    offset: Floats | float = 0.0,
+    weights: Floats | float = 1.0,
 ) -> Fit:
-    """Fit a ridge-regularised logistic regression with non-negative weights, by Newton's method.
+    """Fit a ridge-regularised logistic regression with non-negative coefficients, by Newton's method.
 
-    The ridge keeps weights finite if the evidence separates the pairs perfectly. ``offset`` is added to the log-odds.
+    The ridge keeps coefficients finite if the evidence separates the pairs perfectly. ``offset`` is added to the
+    log-odds, and each pair counts as often as its entry in ``weights`` says.
     """
+    counts = np.broadcast_to(np.asarray(weights, np.float64), len(relevant))
     active = [*range(len(features))]
     while True:
         design = np.column_stack([*(features[column] for column in active), np.ones(len(relevant))])
-        weights = _newton(design, relevant.astype(np.float64), strength, offset)
-        if not active or weights[:-1].min() >= 0:
+        found = _newton(design, relevant.astype(np.float64), strength, offset, counts)
+        if not active or found[:-1].min() >= 0:
             break
-        del active[int(np.argmin(weights[:-1]))]
-    by_column = dict(zip(active, weights[:-1].tolist(), strict=True))
-    return Fit(tuple(by_column.get(column, 0.0) for column in range(len(features))), float(weights[-1]))
+        del active[int(np.argmin(found[:-1]))]
+    by_column = dict(zip(active, found[:-1].tolist(), strict=True))
+    return Fit(tuple(by_column.get(column, 0.0) for column in range(len(features))), float(found[-1]))
 
 
-def _newton(design: Floats, relevant: Floats, strength: float, offset: Floats | float) -> Floats:
+def _newton(design: Floats, relevant: Floats, strength: float, offset: Floats | float, counts: Floats) -> Floats:
     weights = np.zeros(design.shape[1])
-    weights[-1] = _log_odds((relevant.sum() + 0.5) / (len(relevant) + 1))
+    weights[-1] = _log_odds((counts @ relevant + 0.5) / (counts.sum() + 1))
     ridge = strength * np.eye(len(weights))
     ridge[-1, -1] = 1e-9
     values = design @ weights + offset
-    loss = _loss(values, relevant, weights, ridge)
+    loss = _loss(values, relevant, weights, ridge, counts)
     for _ in range(50):
         probabilities = probability(values)
-        curvature = design.T @ (design * (probabilities * (1 - probabilities) + 1e-9)[:, None]) + ridge
-        step = np.linalg.solve(curvature, design.T @ (relevant - probabilities) - ridge @ weights)
+        curvature = design.T @ (design * (counts * (probabilities * (1 - probabilities) + 1e-9))[:, None]) + ridge
+        step = np.linalg.solve(curvature, design.T @ (counts * (relevant - probabilities)) - ridge @ weights)
         for _ in range(30):  # a full step may overshoot where the evidence nearly separates the pairs
             values = design @ (weights + step) + offset
-            after = _loss(values, relevant, weights + step, ridge)
+            after = _loss(values, relevant, weights + step, ridge, counts)
             if after <= loss:
                 break
             step /= 2
@@ -174,6 +180,6 @@ def _newton(design: Floats, relevant: Floats, strength: float, offset: Floats | 
     return weights
 
 
-def _loss(values: Floats, relevant: Floats, weights: Floats, ridge: Floats) -> float:
-    likelihood = np.logaddexp(0, values).sum() - values @ relevant
+def _loss(values: Floats, relevant: Floats, weights: Floats, ridge: Floats, counts: Floats) -> float:
+    likelihood = counts @ np.logaddexp(0, values) - values @ (counts * relevant)
     return float(likelihood + 0.5 * weights @ ridge @ weights)

@@ -16,7 +16,7 @@ from dlfh._validation import Features
 from dlfh.collection.calibration.model import content_words, question_kind
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_codes import ItemVectors, Training
-from dlfh.collection.understanding import Named, label_words
+from dlfh.collection.understanding import Named, label_words, singular
 from dlfh.collection.words import tokens
 from dlfh.datasets.items import Items
 from dlfh.features import BagOfWords
@@ -27,7 +27,7 @@ from dlfh.index.words import WordIndex, terms
 #: the minimum number of training items per label.
 _MAX_LABEL_QUERIES, _MIN_LABELLED = 60, 3
 #: Number of random halves of each held-out text.
-_N_HALVES = 3
+_N_HALVES = 4
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def held_out_queries(
 def _other_words(encoder: Encoder, name: str, texts: Sequence[str], rng: Generator) -> list[str]:
     names, _ = encoder.label_names(name)
     words = sorted({word for text in texts for word in tokens(text)} - ENGLISH_STOP_WORDS)
-    others = [word for word in words if word.isalpha() and not names.name_length([word])]
+    others = [word for word in words if any(map(str.isalpha, word)) and not names.is_name([word])]
     return [others[place] for place in rng.permutation(len(others))[:_MAX_LABEL_QUERIES]]
 
 
@@ -201,12 +201,21 @@ def complete_pairs(encoder: Encoder, queries: Queries, items: Sample) -> Mask:
     return complete
 
 
-def said_pairs(queries: Queries, items: Sample) -> Mask:
-    """Return whether each text is half of another and the item has all of its words, names of labels included."""
-    index = WordIndex.build(zip(*items.texts.values(), strict=True), len(items.texts))
-    said = np.zeros((len(queries.texts), len(items.labels)), bool)
-    for row in np.flatnonzero(queries.is_half):
-        said[row, index.with_all(terms(" ".join(content_words(queries.texts[row]))))] = True
+def said_pairs(queries: Queries, items: Sample, rows: Integers) -> Mask:
+    """Return whether each item has all words of the texts in some rows, names of labels included.
+
+    A search finds other forms of the words as well, but only plurals are certain to mean the same.
+    """
+    said = np.zeros((len(rows), len(items.labels)), bool)
+    for texts in items.texts.values():
+        places: dict[str, set[int]] = {}
+        for place, text in enumerate(texts):
+            for word in {*map(singular, tokens(text))}:
+                places.setdefault(word, set()).add(place)
+        for number, row in enumerate(rows):
+            words = content_words(queries.texts[row])
+            found = (places.get(singular(word), set()) for word in words)
+            said[number, [*set.intersection(*found)] if words else []] = True
     return said
 
 
@@ -217,8 +226,8 @@ def left_out_queries(
 
     asked: Held-out queries of the same modality.
 
-    They are many more than the held-out items. Halves of their texts are searches for a known item. Their predictions
-    are not left out, so they are as many as those of held-out items, whose predictions are less certain.
+    They are many more than the held-out items. Halves of their texts are searches for a known item, and their
+    predictions are not left out.
     """
     if name not in training.queries or name not in training.leave_one_out:
         return None
