@@ -329,7 +329,9 @@ def feedback(name: str, items: Items, seed: int) -> dict[str, Any]:
                     if not right[rest].any():
                         continue
                     marks = [collection.index.get(database.ids[place]) for place in marked]
-                    covariance = similarities(collection.index, encoder, marks, match)[:, places]
+                    covariance = similarities(collection.index, encoder, marks, match, searcher.words.matches)[
+                        :, places
+                    ]
                     after = updated(log_odds, covariance, log_odds[marked], covariance[:, marked], right[marked])
                     ways = {"before": log_odds, "marks": after}
                     ways |= _rocchio(vectors[modality], own, marked, right[marked], log_odds)

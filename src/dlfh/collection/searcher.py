@@ -418,11 +418,12 @@ class Searcher:
         relevant = np.array([name in (options.relevant or ()) for name in ids])
         stored = in_memory(marked, self.index.n_bits, self.index.modalities)
         match: Match = "all" if options.ranking == "all" else "any"
-        covariance, among = (similarities(index, self.encoder, marked, match) for index in (space.items, stored))
+        covariance = similarities(space.items, self.encoder, marked, match, space.matches)
+        among = similarities(stored, self.encoder, marked, match)
         is_here = space.items.contains([*ids])
         places = space.items.positions([name for name, here in zip(ids, is_here, strict=True) if here])
         at_marked = np.zeros(len(ids))  # in a database, marked items may not be on the shortlist
-        at_marked[is_here] = np.maximum(log_odds[places], -20.0)
+        at_marked[is_here], among[:, is_here] = np.maximum(log_odds[places], -20.0), covariance[:, places]
         changed = updated(log_odds, covariance, at_marked, among, relevant)
         changed[places[~relevant[is_here]]] = -np.inf
         return changed
