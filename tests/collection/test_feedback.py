@@ -67,10 +67,19 @@ def test_marks_apply_to_every_kind_of_query_that_is_ranked(collection: Collectio
     assert empty == collection.search(**query(collection))
 
 
+def test_irrelevant_items_say_little_about_others_if_all_labels_are_wanted(collection: Collection) -> None:
+    asked = query(collection) | {"k": 400, "ranking": "all"}
+    plain = {item.id: item.probability for item in collection.search(**asked)}
+    wrong = [*plain][:3]
+    marked = {item.id: item.probability for item in collection.search(**asked, irrelevant=wrong)}
+    assert marked == pytest.approx({name: value for name, value in plain.items() if name not in wrong})
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"relevant": ["nope"]}, "'nope'"),
+        ({"irrelevant": ["nope"], "ranking": "all"}, "'nope'"),
         ({"relevant": ["1"], "irrelevant": ["1"]}, "'1' is both relevant and irrelevant"),
         ({"relevant": ["1"], "radius": 3}, "neither a radius nor a code"),
         ({"irrelevant": "1"}, "irrelevant must be a list of strings"),

@@ -80,7 +80,7 @@ def updated(log_odds: Floats, covariance: Floats, at_marked: Floats, among: Floa
         gradient = root.T @ (relevant - p) - w
         step = np.linalg.solve((root * (p * (1 - p))[:, None]).T @ root + np.eye(len(w)), gradient)
         w = w + step
-        if np.abs(step).max() < 1e-9:
+        if np.abs(step).max(initial=0.0) < 1e-9:
             break
     surprise = relevant - probability(start + root @ w)
     return log_odds + surprise @ covariance
