@@ -27,7 +27,7 @@ from dlfh.methods import DLFH, CrossModalHasher
 
 #: Minimum number and maximum share of labelled items to guess the labels of others (a few others add little, and may be
 #: of another kind), and maximum number of others, drawn at random.
-_MIN_LABELLED, _MAX_SHARE, _MAX_GUESSED = 50, 0.5, 10_000
+_MIN_LABELLED, _MAX_SHARE, _MAX_GUESSED = 50, 0.9, 10_000
 #: Minimum number of labelled items to guess the labels of others, where words count as labels, too.
 _MIN_GIVEN = 20
 #: Minimum probability of a guessed label.
