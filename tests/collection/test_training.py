@@ -89,3 +89,13 @@ def test_labels_that_no_modality_predicts_are_not_guessed(
     monkeypatch.setattr(LabelPredictor, "fusion", lambda *_: Fusion((-0.1, 0.0), 0.0))
     _, fit = fitted(train)
     assert len(fit) == train.labelled().sum()
+
+
+def test_damaged_first_predictions_are_named(items: tuple[Items, Items]) -> None:
+    encoder, _ = fitted(items[0])
+    model = encoder.label_model or pytest.fail("no labels")
+    (function,) = (each for each in model.functions.values() if each.first is not None)
+    arrays = function.to_arrays()
+    arrays["first_columns"] = arrays["first_columns"] + 1
+    with pytest.raises(ValueError, match="first predictions of its labels"):
+        LabelFunction.from_arrays(arrays)

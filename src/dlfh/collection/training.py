@@ -124,6 +124,8 @@ def _fit(
         parts = {name: each._replace(probabilities=each.probabilities[rows]) for name, each in predicted.items()}
         model._first = parts  # type: ignore[attr-defined]
     model.fit(matrices, [labels[row] for row in rows.tolist()] if model.info.supervised else None, **missing)
+    if predicted:
+        model._first = None  # type: ignore[attr-defined]
     encoder.featurizers_, encoder.model_, encoder.calibration_, encoder._names = featurizers, model, None, {}
     return rows
 

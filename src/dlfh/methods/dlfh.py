@@ -159,7 +159,8 @@ class DLFH(Method):
     chosen_: dict[str, HashLearner] = field(init=False)
     #: Codes of label sets that `fit` keeps, from an earlier model with the same modalities.
     _known_codes: LabelSetCodes | None = field(init=False, default=None)
-    _first: Mapping[str, FirstLabels] = field(init=False, default_factory=dict)
+    #: Labels that a first model predicted, for the next fit; see `FirstLabels`.
+    _first: Mapping[str, FirstLabels] | None = field(init=False, default=None)
     sums_: dict[str, Moments] = field(init=False)
     #: Regressions of the last fit, from which leave-one-out predictions follow.
     _solutions: dict[str, RidgeSolution] | None = field(init=False, default=None)
@@ -246,7 +247,9 @@ class DLFH(Method):
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
             learning = CodeLearning(self, tuple(features))  # section 3.2
             targets, codes, learned, label_codes = learning.learn_points(known, features, rng, workers, bar)
-            context = FitContext(workers, int(rng.integers(2**63)), bar, needs_sums=self.keep_sums, first=self._first)
+            context = FitContext(
+                workers, int(rng.integers(2**63)), bar, needs_sums=self.keep_sums, first=self._first or {}
+            )
             fits = LabelFit(int(self.n_bits), context)
             functions = {  # section 3.3
                 name: fits.fit(learners[name], blocks, targets[name], name)
@@ -295,7 +298,7 @@ class DLFH(Method):
             supervision = learning.rows(data.label_sets, present=masks)
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
             learned, label_codes = learning.learn(supervision, rng, workers, bar)
-            context = FitContext(workers, int(rng.integers(2**63)), bar, first=self._first)
+            context = FitContext(workers, int(rng.integers(2**63)), bar, first=self._first or {})
             functions, codes, label_model = data.learn_functions(learned, learners, context, int(self.self_training))
         self.hash_functions_, self.codes_, self.chosen_, self.sums_ = functions, codes, context.chosen, {}
         self.objective_, self.flips_ = np.array(learned.objective), np.array(learned.flips, np.int64)
