@@ -2,10 +2,10 @@
 
     DLFH_DATA=/path/to/folder python -m benchmarks.teaching_study --cache runs/teaching --write docs/labels.md
 
-Data: icons, product photographs, and 2,500 points each, drawn at random, of IAPR TC-12 (GIST) and MIRFLICKR-25K
-(network features and raw tags). Half of the items are for training, a third is an unseen database without labels, the
-rest are queries (at most 120). Images are vectors that were computed once; texts are bags of words. Results are cached
-by part, data set and seed, so an interrupted study continues.
+Data: icons, product photographs, and 2,500 points each (20,000 for the part "large"), drawn at random, of IAPR TC-12
+(GIST) and MIRFLICKR-25K (network features and raw tags). Half of the items are for training, a third is an unseen
+database without labels, the rest are queries (at most 120). Images are vectors that were computed once; texts are bags
+of words. Results are cached by part, data set and seed, so an interrupted study continues.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +41,7 @@ from dlfh.hashing import KernelRidge, LinearRidge
 from dlfh.methods import CCAITQ, CMFH
 from dlfh.metrics import mean_average_precision
 
-N_BITS, N_POINTS, MAX_QUERIES = 64, 2500, 120
+N_BITS, N_POINTS, MANY_POINTS, MAX_QUERIES = 64, 2500, 20_000, 120
 SETS = ("icons", "photographs", "IAPR TC-12", "MIRFLICKR")
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 MODALITIES = ("image", "text")
@@ -49,7 +49,7 @@ MODALITIES = ("image", "text")
 LEARNERS = {"image": KernelRidge(shrinkage=0.03, scaling="standard"), "text": LinearRidge(shrinkage=0.3)}
 
 
-def load(name: str, data: Path, work: Path) -> Items:
+def load(name: str, data: Path, work: Path, n_points: int = N_POINTS) -> Items:
     """Return items whose images are vectors."""
     if name in ("icons", "photographs"):
         items = icons(work) if name == "icons" else photographs(data, work)
@@ -71,7 +71,7 @@ def load(name: str, data: Path, work: Path) -> Items:
     ends = [slice(*labels.indptr[row : row + 2]) for row in range(len(texts))]
     names = [[f"label{label}" for label in labels.indices[end]] for end in ends]
     usable = np.array([bool(text.strip()) and bool(given) for text, given in zip(texts, names, strict=True)])
-    rows = np.random.default_rng(17).permutation(np.flatnonzero(usable))[:N_POINTS]
+    rows = np.random.default_rng(17).permutation(np.flatnonzero(usable))[:n_points]
     values: dict[str, Any] = {"image": images[rows].astype(np.float32), "text": [texts[row] for row in rows]}
     return Items.of(values, [names[row] for row in rows], [f"p{row}" for row in rows])
 
@@ -197,11 +197,11 @@ def label_free(name: str, items: Items, seed: int) -> dict[str, Any]:
     return rows
 
 
-def curves(name: str, items: Items, seed: int) -> dict[str, Any]:
+def curves(name: str, items: Items, seed: int, shares: Sequence[float] = (0.0, *SHARES)) -> dict[str, Any]:
     """Label a growing share of the training items, at random."""
     train, database, queries = split(items, seed)
     order, rows = np.random.default_rng(seed).permutation(len(train)), dict[str, Any]()
-    for share in (0.0, *SHARES):
+    for share in shares:
         labelled = {*order[: round(share * len(train))].tolist()}
         labels = [given if row in labelled else [] for row, given in enumerate(train.labels or [])]
         free, names = without_labels(train), {label for given in labels for label in given}
@@ -217,6 +217,11 @@ def curves(name: str, items: Items, seed: int) -> dict[str, Any]:
             rows[f"{way} {share:g}"] = unseen(encoder, queries, database)
             rows[f"{way} {share:g}"]["suggested"] = suggested(encoder, queries, names)
     return rows
+
+
+def large(name: str, items: Items, seed: int) -> dict[str, Any]:
+    """Label none, 5 %, or all of many training items."""
+    return curves(name, items, seed, (0.0, 0.05, 1.0))
 
 
 def chosen(name: str, items: Items, seed: int) -> dict[str, Any]:
@@ -325,14 +330,17 @@ def feedback(name: str, items: Items, seed: int) -> dict[str, Any]:
                 order = np.argsort(-log_odds, kind="stable")
                 own = _unit(encoder.featurize(modality, [value] if modality == "text" else value[None]))
                 for n in (1, 3, 5):
-                    marked, rest = order[:n], order[n:]
+                    first, rest = order[:n], order[n:]
+                    marked = first if match == "any" else first[right[first]]  # as a search does
                     if not right[rest].any():
                         continue
                     marks = [collection.index.get(database.ids[place]) for place in marked]
-                    covariance = similarities(collection.index, encoder, marks, match)[:, places]
+                    covariance = similarities(collection.index, encoder, marks, match, searcher.words.matches)[
+                        :, places
+                    ]
                     after = updated(log_odds, covariance, log_odds[marked], covariance[:, marked], right[marked])
                     ways = {"before": log_odds, "marks": after}
-                    ways |= _rocchio(vectors[modality], own, marked, right[marked], log_odds)
+                    ways |= _rocchio(vectors[modality], own, first, right[first], log_odds)
                     for way, values in ways.items():
                         best = rest[np.argsort(-values[rest], kind="stable")]
                         hits = np.flatnonzero(right[best])
@@ -385,6 +393,7 @@ PARTS: dict[str, tuple[Callable[..., dict[str, Any]], tuple[str, ...], int]] = {
     "teaching": (teaching, ("photographs",), 1),
     "feedback": (feedback, SETS, 3),
     "curves": (curves, SETS, 5),
+    "large": (large, SETS[2:], 3),
     "chosen": (chosen, SETS, 5),
     "kept": (kept, SETS, 3),
     "relearning": (relearning, ("generated",), 1),
@@ -402,7 +411,7 @@ def main() -> None:
     given = parser.parse_args()
     given.cache.mkdir(parents=True, exist_ok=True)
     data, began = Path(os.environ["DLFH_DATA"]), time.time()
-    loaded: dict[str, Items] = {}
+    loaded: dict[tuple[str, int], Items] = {}
     units = [
         (seed, part, name)
         for seed, part in itertools.product(range(5), given.part or PARTS)
@@ -416,10 +425,11 @@ def main() -> None:
             continue
         claim.touch()
         try:
-            if name not in loaded and name in SETS:
-                loaded[name] = load(name, data, given.cache)
+            key = name, MANY_POINTS if part == "large" else N_POINTS
+            if key not in loaded and name in SETS:
+                loaded[key] = load(name, data, given.cache, key[1])
             started = time.process_time()
-            result = PARTS[part][0](name, loaded.get(name), seed)
+            result = PARTS[part][0](name, loaded.get(key), seed)
             file.write_text(json.dumps(result | {"processor seconds": time.process_time() - started}))
             print(f"{file.name}: {time.process_time() - started:.0f} s", flush=True)
         finally:
@@ -435,6 +445,7 @@ def tables(cache: Path) -> dict[str, str]:
         "|---|---|---|---|---|---|",
     ]
     curve = ["| data, seeds | labels | labelled alone | all items | chosen by `label_next` |", "|---|---|---|---|---|"]
+    many = ["| data, seeds | labels | labelled alone | all items |", "|---|---|---|---|"]
     marks = [
         "| data, seeds | query | marks | before | re-ranked | ranking + Rocchio | Rocchio |",
         "|---|---|---|---|---|---|---|",
@@ -452,15 +463,17 @@ def tables(cache: Path) -> dict[str, str]:
                 across = " / ".join(_mean(found, row, "across", one) for one in MODALITIES)
                 rest = " | ".join(_mean(found, row, key) for key in ("MAP", "known item", "questions"))
                 free.append(f"| {name}, {len(found)} | {row} | {across} | {rest} |")
-        if found := parts["curves"]:
-            for share in (0, *SHARES):
+        for part, table in (("curves", curve), ("large", many)):
+            found = parts[part]
+            for share in (0, *SHARES) if found else ():
                 cells = []
-                for way in ("labelled alone", "all items", "next"):
+                for way in ("labelled alone", "all items", "next")[: 3 if part == "curves" else 2]:
                     keys = [f"labels {one}" for one in MODALITIES]
                     of_way = parts["chosen"] if way == "next" else found
                     values = [_mean(of_way, f"{way} {share:g}", key) for key in (*keys, "suggested")]
                     cells.append(f"{values[0]} / {values[1]}; {values[2]}" if values[0] else "")
-                curve.append(f"| {name}, {len(found)} | {share:.0%} | {' | '.join(cells)} |")
+                if any(cells):
+                    table.append(f"| {name}, {len(found)} | {share:.0%} | {' | '.join(cells)} |")
         if found := parts["feedback"]:
             for modality, n in itertools.product(MODALITIES, (1, 3, 5)):
                 ways = ("before", "marks", "ranking + Rocchio", "Rocchio")
@@ -484,7 +497,14 @@ def tables(cache: Path) -> dict[str, str]:
             rounds.append(f"| {number} | {20 * number} | {best} | {counts} | {each.get('seconds', 0):.1f} |")
     return {
         name: "\n".join(rows)
-        for name, rows in {"free": free, "curve": curve, "rounds": rounds, "marks": marks, "kept": relearned}.items()
+        for name, rows in {
+            "free": free,
+            "curve": curve,
+            "large": many,
+            "rounds": rounds,
+            "marks": marks,
+            "kept": relearned,
+        }.items()
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,13 @@ from dlfh import DLFH, Collection, Encoder
 from dlfh.collection.feedback import similarities, updated
 from dlfh.datasets import Items, make_paired
 from dlfh.errors import DLFHError
-from dlfh.features import Vectors
+from dlfh.features import BagOfWords, Vectors
 
 
 @pytest.fixture(scope="module")
 def collection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]:
     """A collection with two labels, of which every second item is known."""
-    data = make_paired(400, n_labels=4, noise=2.0, random_state=3)
+    data = make_paired(400, n_labels=4, noise=4.0, random_state=3)
     truth = [[f"label {label}" for label in np.flatnonzero(row)] for row in data.labels.toarray()]
     items = Items.of(data.modalities, [given if row % 2 else [] for row, given in enumerate(truth)])
     items.metadata[:] = [
@@ -66,10 +67,19 @@ def test_marks_apply_to_every_kind_of_query_that_is_ranked(collection: Collectio
     assert empty == collection.search(**query(collection))
 
 
+def test_irrelevant_items_say_little_about_others_if_all_labels_are_wanted(collection: Collection) -> None:
+    asked = query(collection) | {"k": 400, "ranking": "all"}
+    plain = {item.id: item.probability for item in collection.search(**asked)}
+    wrong = [*plain][:3]
+    marked = {item.id: item.probability for item in collection.search(**asked, irrelevant=wrong)}
+    assert marked == pytest.approx({name: value for name, value in plain.items() if name not in wrong})
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"relevant": ["nope"]}, "'nope'"),
+        ({"irrelevant": ["nope"], "ranking": "all"}, "'nope'"),
         ({"relevant": ["1"], "irrelevant": ["1"]}, "'1' is both relevant and irrelevant"),
         ({"relevant": ["1"], "radius": 3}, "neither a radius nor a code"),
         ({"irrelevant": "1"}, "irrelevant must be a list of strings"),
@@ -96,3 +106,22 @@ def test_a_mark_that_was_expected_changes_little() -> None:
     assert 0 < expected[1] < 0.05
     fallen = updated(log_odds, covariance, np.array([3.0]), among, ~right)
     np.testing.assert_allclose(fallen, -surprised, atol=1e-12)
+
+
+def test_items_with_words_of_relevant_ones_rise(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    words = np.array(["apple", "pear", "plum", "grape", "fig", "lemon"])
+    texts = [" ".join(["fruit", *rng.permutation(words)[:2]]) for _ in range(120)]
+    images = rng.normal(size=(120, 8)).astype(np.float32)
+    items = Items.of({"image": images, "text": texts}, [["a"] if n % 2 else ["b"] for n in range(120)])
+    encoder = Encoder({"image": Vectors(), "text": BagOfWords()}, DLFH(16, hash_function="linear", random_state=0))
+    with Collection.build(tmp_path / "shop", items, encoder).collection as collection:
+        one = [collection.index.get("0")]
+        plain, with_words = (
+            similarities(collection.index, encoder, one, "any", find)[0]
+            for find in (None, collection.searcher.words.matches)
+        )
+        shared = np.array([len({*text.split()} & {*texts[0].split()}) for text in texts[1:]])
+        gained = (with_words - plain)[collection.index.positions([*map(str, range(1, 120))])]
+        assert gained[shared == 3].min() > gained[shared == 2].max() > 0 > gained[shared == 1].max()
+        assert with_words.argmax() == collection.index.positions(["0"])[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -78,7 +78,8 @@ class LabelFit:
     """Fits the functions of a method's modalities one after another."""
 
     def __init__(self, n_bits: int, context: FitContext) -> None:
-        self.context, self.fitted = context, FittedLabels(n_bits, context.seed, context.workers.n_jobs)
+        self.context = context
+        self.fitted = FittedLabels(n_bits, context.seed, context.workers.n_jobs, first=context.first)
 
     def model(self, modalities: tuple[str, ...]) -> PendingLabels:
         """Return a function that calibrates the label probabilities of all modalities when first used."""
@@ -157,6 +158,17 @@ class LeftOut(NamedTuple):
         return LeftOut(points, probabilities, np.concatenate([self.labels, other.labels])).take(np.argsort(points))
 
 
+class FirstLabels(NamedTuple):
+    """Labels predicted by a fit to points with known labels: its function, and the probabilities of a new fit's points.
+
+    Those of points with known labels are leave-one-out predictions.
+    """
+
+    function: LabelFunction
+    names: tuple[Any, ...]
+    probabilities: Singles
+
+
 BySource = dict[Source, LeftOut]
 
 
@@ -171,6 +183,7 @@ class FittedLabels:
     functions: dict[str, LabelFunction] = field(default_factory=dict)
     left_out: dict[str, LeftOut] = field(default_factory=dict)
     pending: dict[str, Any] = field(default_factory=dict)  # label scores, and data that their curves are fitted to
+    first: Mapping[str, FirstLabels] = field(default_factory=dict)
 
     def calibrate(self) -> None:
         """Fit the curves of label probabilities; modalities without leave-one-out scores get none."""
@@ -182,8 +195,15 @@ class FittedLabels:
                 if values is None:
                     continue
                 curves = fit_label_curves(values, truth, workers)
+                first = None
+                if name in self.first and self.labels is not None and self.labels.names is not None:
+                    numbers = {label: number for number, label in enumerate(self.labels.names)}
+                    first = self.first[name].function, np.array([numbers[label] for label in self.first[name].names])
                 probabilities = curves(values)
-                self.functions[name] = LabelFunction(scores, curves, _spread(curves, probabilities))
+                function = LabelFunction(scores, curves, _spread(curves, probabilities), first)
+                if first is not None:
+                    probabilities = function.mixed(probabilities, self.first[name].probabilities[points])
+                self.functions[name] = function
                 self.left_out[name] = LeftOut(points, probabilities, labels.codes > 0)
 
     def model(self, modalities: tuple[str, ...], *, predictor: bool = False) -> LabelPredictor | None:

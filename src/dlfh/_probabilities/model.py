@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._arrays import Array, Codes, Floats, Singles
+from dlfh._arrays import Array, Codes, Floats, Integers, Singles
 from dlfh._labels import are_label_names
 from dlfh._parallel import Workers
 from dlfh._persistence.model_folder import with_prefix
@@ -144,10 +144,18 @@ class LabelFunction(HashFunction):
     Quantised probabilities come from centroids that many items share; the record tells these items apart.
 
     spread (3, n_labels): Means and standard deviations of log-odds, and the range above the mean that a byte covers.
+    first: A function that learned some of the labels from points with known labels only, and the columns of these
+        labels: their log-odds are the means of both functions. None if all points had known labels.
     """
 
-    def __init__(self, scores: HashFunction, curves: LabelCurves, spread: Floats) -> None:
-        self.scores, self.curves, self.spread = scores, curves, spread
+    def __init__(
+        self,
+        scores: HashFunction,
+        curves: LabelCurves,
+        spread: Floats,
+        first: tuple[LabelFunction, Integers] | None = None,
+    ) -> None:
+        self.scores, self.curves, self.spread, self.first = scores, curves, spread, first
         self.n_features, self.n_bits = scores.n_features, scores.n_bits
 
     def _entries(self, n_bits: int) -> tuple[int, int]:
@@ -179,13 +187,28 @@ class LabelFunction(HashFunction):
         return found
 
     def project(self, features: Features, modality: str, workers: Workers) -> Singles:
-        return self.curves(self.scores.project(features, modality, workers))
+        found = self.curves(self.scores.project(features, modality, workers))
+        return found if self.first is None else self.mixed(found, self.first[0].project(features, modality, workers))
+
+    def mixed(self, probabilities: Singles, of_first: Singles) -> Singles:
+        """Return the probabilities of points, mixed with those of the first function if there is one."""
+        if self.first is None:
+            return probabilities
+        found, columns = probabilities.copy(), self.first[1]
+        found[:, columns] = _sigmoid((log_odds(found[:, columns]) + log_odds(of_first)) / 2)
+        if self.curves.exclusive:
+            found /= np.maximum(found.sum(axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        return found
 
     def to_arrays(self) -> dict[str, Array]:
         kind = HashFunction._registry.kind_of(type(self.scores))
-        scores = {f"scores/{name}": array for name, array in self.scores.to_arrays().items()}
+        arrays = {f"scores/{name}": array for name, array in self.scores.to_arrays().items()}
+        if self.first is not None:
+            function, columns = self.first
+            arrays |= {f"first/{name}": array for name, array in function.to_arrays().items()}
+            arrays["first_columns"] = columns
         about = {"kind": np.frombuffer(kind.encode(), np.uint8)}
-        return self.curves.to_arrays() | scores | about | {"spread": self.spread}
+        return self.curves.to_arrays() | arrays | about | {"spread": self.spread}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> LabelFunction:
@@ -194,7 +217,15 @@ class LabelFunction(HashFunction):
         spread = check_array(arrays, "spread", np.float64, (3, scores.n_bits))
         if spread[1:].min() <= 0:
             raise ValueError("the deviations of its label probabilities must be positive")
-        return cls(scores, LabelCurves.from_arrays(arrays, scores.n_bits), spread)
+        first = None
+        if "first_columns" in arrays:
+            function = cls.from_arrays(with_prefix(arrays, "first/"))
+            columns = check_array(arrays, "first_columns", np.int64, (function.n_bits,))
+            numbers = {*columns.tolist()}
+            if function.n_features != scores.n_features or not numbers <= {*range(scores.n_bits)}:
+                raise ValueError("the first predictions of its labels do not match its features or labels")
+            first = function, columns
+        return cls(scores, LabelCurves.from_arrays(arrays, scores.n_bits), spread, first)
 
 
 @dataclass(frozen=True)
@@ -243,10 +274,10 @@ class LabelPredictor:
         names = tuple(name for name in self.functions if name in probabilities)
         if len(names) == 1:
             return probabilities[names[0]]
-        fused = self._fusion(names)([probabilities[name] for name in names], self.prior)
+        fused = self.fusion(names)([probabilities[name] for name in names], self.prior)
         return fused / np.maximum(fused.sum(axis=1, keepdims=True), np.float32(1e-30)) if self.exclusive else fused
 
-    def _fusion(self, names: tuple[str, ...]) -> Fusion:
+    def fusion(self, names: tuple[str, ...]) -> Fusion:
         """Return the fusion of some modalities; if it was not fitted, with their weights in the fusion of all."""
         if names in self.fusions:
             return self.fusions[names]
@@ -283,7 +314,7 @@ class LabelModel(LabelPredictor):
         functions = {}
         for name, old in self.functions.items():
             spread = np.pad(old.spread, ((0, 0), (0, more)), constant_values=1.0)
-            functions[name] = LabelFunction(scores[name], old.curves.extended(shares[name]), spread)
+            functions[name] = LabelFunction(scores[name], old.curves.extended(shares[name]), spread, old.first)
         weights = np.pad(self.weights, (0, more), constant_values=1.0)
         new = next(iter(shares.values()))[self.n_labels :]
         return replace(self, names=names, weights=weights, functions=functions, quantizer=self.quantizer.extended(new))

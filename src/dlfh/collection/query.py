@@ -57,7 +57,7 @@ class SearchOptions:
         Raise InputError if more than this many items are within ``radius``.
     relevant, irrelevant : sequence of str, optional
         Ids of items that are right or wrong answers. The results are ranked again: items like the relevant ones rise,
-        items like the irrelevant ones fall, and the irrelevant ones are left out.
+        and the irrelevant ones are left out. Items like these fall, unless results must have all labels of a text.
 
     Examples
     --------

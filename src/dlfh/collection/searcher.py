@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dlfh._arrays import Array, Codes, Floats, Mask, Singles
+from dlfh._arrays import Array, Codes, Floats, Integers, Mask, Singles
 from dlfh._parallel import checkpoint
 from dlfh._probabilities.scores import Match
 from dlfh._validation import Features, check_features
@@ -414,19 +414,27 @@ class Searcher:
         """Return the log-odds of all items after marked ones; items that were marked irrelevant are left out."""
         from dlfh.collection.feedback import similarities, updated  # most searches have no marks
 
-        ids = dict.fromkeys((*(options.relevant or ()), *(options.irrelevant or ())))
-        marked = [self.index.get(name) for name in ids]
-        relevant = np.array([name in (options.relevant or ()) for name in ids])
-        stored = in_memory(marked, self.index.n_bits, self.index.modalities)
         match: Match = "all" if options.ranking == "all" else "any"
-        covariance, among = (similarities(index, self.encoder, marked, match) for index in (space.items, stored))
-        is_here = space.items.contains([*ids])
-        places = space.items.positions([name for name, here in zip(ids, is_here, strict=True) if here])
+        right, wrong = (dict.fromkeys(names or ()) for names in (options.relevant, options.irrelevant))
+        known = {name: self.index.get(name) for name in (*right, *wrong)}
+        # An item that lacks one of several labels says little about others: it often has most of them.
+        ids = [*right] if match == "all" else [*known]
+        marked, relevant = [known[name] for name in ids], np.array([name in right for name in ids], bool)
+        stored = in_memory(marked, self.index.n_bits, self.index.modalities)
+        covariance = similarities(space.items, self.encoder, marked, match, space.matches)
+        among = similarities(stored, self.encoder, marked, match)
+        places, is_here = self._places(space.items, ids)
         at_marked = np.zeros(len(ids))  # in a database, marked items may not be on the shortlist
-        at_marked[is_here] = np.maximum(log_odds[places], -20.0)
+        at_marked[is_here], among[:, is_here] = np.maximum(log_odds[places], -20.0), covariance[:, places]
         changed = updated(log_odds, covariance, at_marked, among, relevant)
-        changed[places[~relevant[is_here]]] = -np.inf
+        changed[self._places(space.items, [*wrong])[0]] = -np.inf
         return changed
+
+    @staticmethod
+    def _places(items: Index, ids: Sequence[str]) -> tuple[Integers, Mask]:
+        """Return the positions of the items that an index has, and a mask of their ids."""
+        is_here = items.contains(ids)
+        return items.positions([name for name, here in zip(ids, is_here, strict=True) if here]), is_here
 
     def _excluded(self, query: Query, text: Query, space: SearchSpace) -> Mask | None:
         """Return a mask of the query's own item and of items with all labels and words of an excluded term.

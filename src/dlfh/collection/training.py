@@ -2,18 +2,21 @@
 
 Items without labels take part with guessed labels: a first model, of the labelled items, predicts them from all
 modalities of an item together, and a second one learns from all items. What the modalities agree on teaches each of
-them. Guessed labels are never stored: these items have hashed codes.
+them. Guessed labels are never stored: these items have hashed codes. In the modality that predicts labels best, the
+probabilities of both models are mixed: there, guesses teach little, and the first model knows rare labels better.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from dlfh._arrays import Integers, Mask
 from dlfh._parallel import Workers
+from dlfh._probabilities.fit import FirstLabels
 from dlfh.collection.encoder import Encoder, unfitted
 from dlfh.collection.item_codes import ItemVectors, Training
 from dlfh.datasets.problem import LABEL_WORDS, Problem
@@ -24,10 +27,10 @@ from dlfh.methods import DLFH, CrossModalHasher
 
 #: Minimum number and maximum share of labelled items to guess the labels of others (a few others add little, and may be
 #: of another kind), and maximum number of others, drawn at random.
-_MIN_LABELLED, _MAX_SHARE, _MAX_GUESSED = 50, 0.5, 10_000
+_MIN_LABELLED, _MAX_SHARE, _MAX_GUESSED = 50, 0.9, 10_000
 #: Minimum number of labelled items to guess the labels of others, where words count as labels, too.
 _MIN_GIVEN = 20
-#: Minimum probability of a guessed label; the most probable label always counts.
+#: Minimum probability of a guessed label.
 _GUESSED = 0.5
 #: Maximum number of training items per modality whose leave-one-out label probabilities calibration uses.
 _MAX_LEFT_OUT = 400
@@ -57,10 +60,12 @@ def fit_vectors(
         taught, first, least = has_given, [list(each) for each in given], _MIN_GIVEN
     rows = _fit(encoder, featurizers, vectors, first, taught, model)
     guessed = _guess(encoder, vectors, taught, least)
+    predicted: dict[str, FirstLabels] = {}
     if guessed or first is not known:
+        predicted = _first_labels(encoder, vectors, first, rows, [*guessed]) if guessed else {}
         for row, labels_of_row in guessed.items():
             known[row] = [*dict.fromkeys([*known[row], *labels_of_row])]
-        rows = _fit(encoder, featurizers, vectors, known, labelled | np.array([*map(bool, known)]), again)
+        rows = _fit(encoder, featurizers, vectors, known, labelled | np.array([*map(bool, known)]), again, predicted)
     model = encoder.model_
     is_used = np.zeros(len(known), bool)
     is_used[rows] = True
@@ -81,6 +86,9 @@ def fit_vectors(
         if values is not None:
             leave_one_out[name] = values
         if encoder.label_model is not None and probabilities is not None:
+            if name in predicted:
+                of_first = predicted[name].probabilities[points]
+                probabilities = encoder.label_model.functions[name].mixed(probabilities, of_first)
             suggested[name] = encoder.label_model.encode_suggested(name, probabilities)
             some = np.flatnonzero(labelled[points])
             some = some[:: len(some) // _MAX_LEFT_OUT + 1]
@@ -96,8 +104,12 @@ def _fit(
     labels: Sequence[Sequence[str]],
     labelled: Mask,
     model: CrossModalHasher,
+    predicted: Mapping[str, FirstLabels] = MappingProxyType({}),
 ) -> Integers:
-    """Fit a model to the items that it can learn from, and set the attributes of the encoder; return these items."""
+    """Fit a model to the items that it can learn from, and set the attributes of the encoder; return these items.
+
+    predicted: Labels of all items that a first model predicted.
+    """
     present = {name: vectors.present(name) for name in featurizers}
     used = _trainable(model, present, labelled)
     _check_enough(model, used & labelled, present, vectors.problems)
@@ -108,7 +120,12 @@ def _fit(
     if not labelled[rows].all():
         missing["labelled"] = labelled[rows]
     matrices = {name: vectors.take_padded(name, rows) for name in featurizers}
+    if predicted:
+        parts = {name: each._replace(probabilities=each.probabilities[rows]) for name, each in predicted.items()}
+        model._first = parts  # type: ignore[attr-defined]
     model.fit(matrices, [labels[row] for row in rows.tolist()] if model.info.supervised else None, **missing)
+    if predicted:
+        model._first = None  # type: ignore[attr-defined]
     encoder.featurizers_, encoder.model_, encoder.calibration_, encoder._names = featurizers, model, None, {}
     return rows
 
@@ -124,8 +141,10 @@ def _guess(encoder: Encoder, vectors: ItemVectors, labelled: Mask, least: int) -
     trains_itself = int(getattr(encoder.model_, "self_training", 0)) > 0
     if model is None or model.names is None or trains_itself or labelled.sum() < least or labelled.mean() > _MAX_SHARE:
         return {}
+    if len(names) < 2 or max(model.fusion(names).weights) <= 0:  # labels of left-out items were not predicted at all
+        return {}
     present = np.stack([vectors.present(name) for name in names])
-    rows = np.flatnonzero(~labelled & (present.sum(axis=0) == len(names)) & (len(names) > 1))
+    rows = np.flatnonzero(~labelled & (present.sum(axis=0) == len(names)))
     rows = np.sort(np.random.default_rng(0).permutation(rows)[:_MAX_GUESSED])
     guessed = {}
     for start in range(0, len(rows), _BATCH):
@@ -133,11 +152,36 @@ def _guess(encoder: Encoder, vectors: ItemVectors, labelled: Mask, least: int) -
         with Workers(encoder.model_.n_jobs) as workers:
             parts = {name: model.functions[name].project(vectors.take(name, some), name, workers) for name in names}
         found = model.fuse(parts)
-        likely = found >= _GUESSED
-        likely[np.arange(len(some)), found.argmax(axis=1)] = True
-        for row, mask in zip(some.tolist(), likely, strict=True):
+        for row, mask in zip(some.tolist(), found >= _GUESSED, strict=True):
             guessed[row] = [str(model.names[label]) for label in np.flatnonzero(mask)]
     return guessed
+
+
+def _first_labels(
+    encoder: Encoder, vectors: ItemVectors, labels: Sequence[Sequence[str]], taught: Integers, others: Sequence[int]
+) -> dict[str, FirstLabels]:
+    """Return the labels of items that a fitted model predicts from the modality that predicts them best.
+
+    taught, others: The items that it learned from, whose labels are predicted without them, and further ones.
+    """
+    hasher: Any = encoder.model_
+    model = hasher._label_predictor()
+    names = encoder.searchable_modalities()
+    name = max(zip(model.fusion(names).weights, names, strict=True))[1]
+    has, found = vectors.present(name), np.zeros((vectors.n_items, len(model.names)), np.float32)
+    known, new = taught[has[taught]], np.array([row for row in others if has[row]], np.int64)
+    with Workers(hasher.n_jobs) as workers:
+        found[new] = model.functions[name].project(vectors.take(name, new), name, workers)
+    column = {label: number for number, label in enumerate(model.names)}
+    truth = np.zeros((len(known), len(column)), np.float32)
+    for place, row in enumerate(known.tolist()):
+        truth[place, [column[label] for label in labels[row]]] = 1
+    codes = np.asarray(hasher.codes_[name])[np.searchsorted(taught, known)]
+    _, left_out = hasher._leave_one_out(name, vectors.take(name, known), codes, truth)
+    if left_out is None:
+        return {}
+    found[known] = left_out
+    return {name: FirstLabels(model.functions[name], model.names, found)}
 
 
 def refit(

@@ -37,6 +37,7 @@ class FitContext:
     """Resources of a learner, and results by modality: learners that `Auto` chose, `Survey`s, solved regressions.
 
     needs_sums: Whether learners must be `SummedLearner`s, so that points can be added.
+    first: By modality, label probabilities that a fit to points with known labels predicted: `FirstLabels`.
     """
 
     workers: Workers
@@ -46,6 +47,7 @@ class FitContext:
     surveys: dict[str, Any] = field(default_factory=dict)
     solutions: dict[str, RidgeSolution] = field(default_factory=dict)
     needs_sums: bool = False
+    first: Mapping[str, Any] = field(default_factory=dict)
 
     def n_jobs(self, features: Blocks) -> int:
         """Return the number of threads for a function of blocks; a cluster runs one task on each of its threads."""

@@ -19,7 +19,7 @@ from dlfh._mathematics.targets import BlockTargets, LabelledTargets, RealTargets
 from dlfh._parallel import Workers, blas_threads
 from dlfh._persistence.model_folder import with_prefix
 from dlfh._persistence.registry import parameters_from_json, values_to_json
-from dlfh._probabilities.fit import LabelFit
+from dlfh._probabilities.fit import FirstLabels, LabelFit
 from dlfh._progress import progress
 from dlfh._validation import Features, check_features, check_random_state
 from dlfh.blocks.base import Blocks
@@ -159,6 +159,8 @@ class DLFH(Method):
     chosen_: dict[str, HashLearner] = field(init=False)
     #: Codes of label sets that `fit` keeps, from an earlier model with the same modalities.
     _known_codes: LabelSetCodes | None = field(init=False, default=None)
+    #: Labels that a first model predicted, for the next fit; see `FirstLabels`.
+    _first: Mapping[str, FirstLabels] | None = field(init=False, default=None)
     sums_: dict[str, Moments] = field(init=False)
     #: Regressions of the last fit, from which leave-one-out predictions follow.
     _solutions: dict[str, RidgeSolution] | None = field(init=False, default=None)
@@ -245,7 +247,9 @@ class DLFH(Method):
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
             learning = CodeLearning(self, tuple(features))  # section 3.2
             targets, codes, learned, label_codes = learning.learn_points(known, features, rng, workers, bar)
-            context = FitContext(workers, int(rng.integers(2**63)), bar, needs_sums=self.keep_sums)
+            context = FitContext(
+                workers, int(rng.integers(2**63)), bar, needs_sums=self.keep_sums, first=self._first or {}
+            )
             fits = LabelFit(int(self.n_bits), context)
             functions = {  # section 3.3
                 name: fits.fit(learners[name], blocks, targets[name], name)
@@ -294,7 +298,7 @@ class DLFH(Method):
             supervision = learning.rows(data.label_sets, present=masks)
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
             learned, label_codes = learning.learn(supervision, rng, workers, bar)
-            context = FitContext(workers, int(rng.integers(2**63)), bar)
+            context = FitContext(workers, int(rng.integers(2**63)), bar, first=self._first or {})
             functions, codes, label_model = data.learn_functions(learned, learners, context, int(self.self_training))
         self.hash_functions_, self.codes_, self.chosen_, self.sums_ = functions, codes, context.chosen, {}
         self.objective_, self.flips_ = np.array(learned.objective), np.array(learned.flips, np.int64)
@@ -350,7 +354,8 @@ class DLFH(Method):
         if self.self_training:
             return None, None  # the function was also fitted to predicted codes
         learner = self.chosen_.get(modality) or self._learners(self.modalities_)[modality]
-        n_bits, points, model = int(self.n_bits), np.arange(len(codes)), None if labels is None else self.label_model_
+        n_bits, points = int(self.n_bits), np.arange(len(codes))
+        model = None if labels is None else self._label_predictor()
         with blas_threads(self.n_jobs):
             labeller = None if model is None else learner.label_learner()
             if model is None or labels is None or labeller is None:
