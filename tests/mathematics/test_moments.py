@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlfh import _parallel
+import dlfh._mathematics.moments as module
 from dlfh._mathematics.moments import Moments, moments
 from dlfh._mathematics.targets import LabelledTargets, RealTargets, Targets
 from dlfh._parallel import Workers
@@ -30,19 +30,36 @@ from tests.strategies import seeds
 def test_features_that_are_converted_have_the_moments_of_doubles(
     seed: int, n: int, dtype: Any, few: bool, sorted_rows: bool
 ) -> None:
-    """Few codes or many: in one pass or two. Sorted rows have chunks whose means are far apart."""
+    """Sorted rows have chunks whose means are far apart."""
     rng = np.random.default_rng(seed)
     X = (20 * rng.standard_normal((n, 6)) + 50).astype(dtype)
     X = np.sort(X, axis=0) if sorted_rows else X
     codes = random_codes(rng, 2 if few else n, 16)
     targets = Targets(codes, rng.integers(len(codes), size=n), 16)
     with pytest.MonkeyPatch.context() as patch, Workers(2) as workers:
-        patch.setattr(_parallel, "_CHUNK_BYTES", 64 * 24)
+        patch.setattr(module, "_CHUNK_BYTES", 64 * 24)
+        patch.setattr(module, "_SAMPLE", 10)
         ours = moments(X, targets, "image", workers)
         expected = moments(X.astype(np.float64), targets, "image", workers)
     np.testing.assert_allclose(ours.mean, expected.mean, rtol=1e-6)
     np.testing.assert_allclose(ours.gram, expected.gram, atol=1e-5 * expected.gram.max())
     np.testing.assert_allclose(ours.cross, expected.cross, atol=1e-5 * 16 * n * 20)
+
+
+@given(seeds, st.integers(1, 600), st.booleans())
+def test_moments_do_not_depend_on_the_number_of_threads(seed: int, n: int, few: bool) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 40)).astype(np.float32)
+    codes = random_codes(rng, 2 if few else n, 16)
+    targets, found = Targets(codes, rng.integers(len(codes), size=n), 16), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_CHUNK_BYTES", 64 * 160)
+        for n_jobs in (1, 2, 3):
+            with Workers(n_jobs) as workers:
+                found.append(moments(X, targets, "image", workers))
+    for other in found[1:]:
+        np.testing.assert_array_equal(other.gram, found[0].gram)
+        np.testing.assert_array_equal(other.cross, found[0].cross)
 
 
 @given(seeds, st.integers(2, 60), st.integers(1, 5), st.sampled_from([np.float32, np.float64]))

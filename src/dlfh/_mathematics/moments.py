@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from dlfh import _kernels
 from dlfh._arrays import Array, Floats, Integers, Mask
 from dlfh._mathematics.targets import Targets
-from dlfh._parallel import Workers, row_chunks
+from dlfh._parallel import Workers, blas_threads, row_chunks
 from dlfh._validation import Features, raise_if_not_finite
 from dlfh.errors import InputError
 
@@ -178,9 +178,10 @@ def _dense_moments(features: Array, targets: Targets, modality: str, workers: Wo
                 chunk = centred[start:stop]
                 return chunk.T @ chunk, 0.0 if grouped else targets.cross(chunk, first + start, first + stop)[0]
 
-        for own, with_targets in workers.each_block(products, len(rows), chunk_rows):
-            gram += own
-            cross += with_targets
+        with blas_threads(1):  # also for a single chunk, so that results do not depend on the number of threads
+            for own, with_targets in workers.each_block(products, len(rows), chunk_rows):
+                gram += own
+                cross += with_targets
     if not np.isfinite(sums).all():
         raise_if_not_finite(features, modality)
     shift = sums.sum(axis=0) / n  # from the mean of the sample to that of all points
