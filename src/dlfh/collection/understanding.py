@@ -293,11 +293,10 @@ class LabelNames:
         numbers = {name: number for number, name in enumerate(names)}
         for name in names:
             self._labels.setdefault(_key(tokens(name)), []).append(numbers[name])
-        named = {*self._labels}
         for word, label in words.items():
             key = _key(tokens(word))
             # "shirt" names the label Shirts, and not Tshirts, although most texts of T-shirts have the word.
-            if label in numbers and key not in named and numbers[label] not in self._labels.setdefault(key, []):
+            if label in numbers and key not in self._own and numbers[label] not in self._labels.setdefault(key, []):
                 self._labels[key].append(numbers[label])
         self._labels.pop((), None)
         self._longest = max(map(len, self._labels), default=0)

@@ -41,12 +41,6 @@ def test_a_calibration_survives_a_file() -> None:
     assert Calibration.from_plain(plain, ["image", "text"]) == whole()
 
 
-def test_a_calibration_with_one_weight_for_all_log_odds_can_be_read() -> None:
-    plain = whole().to_plain()
-    plain["shown"][0]["weights"] = [0.5]
-    assert Calibration.from_plain(plain, ["image", "text"]).shown["text", "one word"] == Fit((0.5, 0.5), -1.0)
-
-
 @pytest.mark.parametrize(
     "change",
     [

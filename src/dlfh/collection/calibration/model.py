@@ -286,10 +286,12 @@ class Calibration:
         shown = {}
         for entry in plain.get("shown", ()):
             numbers = [*entry["weights"], entry["bias"]]
-            if entry["query"] not in modalities or len(numbers) not in (2, 3) or not all(map(_is_coefficient, numbers)):
-                raise ValueError("its calibration of shown results must have weights and a bias for each kind of query")
-            weights = max(float(numbers[0]), 0.0), max(float(numbers[-2]), 0.0)  # one weight in earlier versions
-            shown[entry["query"], str(entry["kind"])] = Fit(weights, float(numbers[-1]))
+            if entry["query"] not in modalities or len(numbers) != 3 or not all(map(_is_coefficient, numbers)):
+                raise ValueError(
+                    "its calibration of shown results must have two weights and a bias for each kind of query"
+                )
+            below, above, bias = map(float, numbers)
+            shown[entry["query"], str(entry["kind"])] = Fit((max(below, 0.0), max(above, 0.0)), bias)
         n_words = {name: float(n) for name, n in plain.get("n_words", {}).items()}
         names = dict(plain.get("names", {}))
         if not {*names} <= {*modalities} or not {*names.values()} <= {*NAMES_MATCHED}:
