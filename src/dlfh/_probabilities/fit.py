@@ -184,6 +184,7 @@ class FittedLabels:
     left_out: dict[str, LeftOut] = field(default_factory=dict)
     pending: dict[str, Any] = field(default_factory=dict)  # label scores, and data that their curves are fitted to
     first: Mapping[str, FirstLabels] = field(default_factory=dict)
+    fused: tuple[tuple[str, ...], BySource, dict[Source, Fusion]] | None = None
 
     def calibrate(self) -> None:
         """Fit the curves of label probabilities; modalities without leave-one-out scores get none."""
@@ -206,14 +207,10 @@ class FittedLabels:
                 self.functions[name] = function
                 self.left_out[name] = LeftOut(points, probabilities, labels.codes > 0)
 
-    def model(self, modalities: tuple[str, ...], *, predictor: bool = False) -> LabelPredictor | None:
-        """Return the label probabilities of all modalities; None if any has none.
-
-        predictor: Whether to return only the part that predicts labels, a fraction of the work.
-        """
-        self.calibrate()
-        if self.labels is None or set(self.functions) != set(modalities):
-            return None
+    def _fused(self, modalities: tuple[str, ...]) -> tuple[BySource, dict[Source, Fusion]]:
+        """Return the left-out points of all combinations of modalities, and the fusions of several."""
+        if self.fused is not None and self.fused[0] == modalities:  # by the predictor of the same fit
+            return dict(self.fused[1]), self.fused[2]
         left_out: BySource = {(name,): self.left_out[name] for name in modalities}
         prior, fusions = self.functions[modalities[0]].curves.prior, {}
         for names in combinations(modalities):
@@ -222,6 +219,18 @@ class FittedLabels:
             probabilities = [part.probabilities for part in parts]
             fusions[names] = fit_fusion(probabilities, parts[0].labels, prior)
             left_out[names] = LeftOut(common, fusions[names](probabilities, prior), parts[0].labels)
+        self.fused = modalities, dict(left_out), fusions
+        return left_out, fusions
+
+    def model(self, modalities: tuple[str, ...], *, predictor: bool = False) -> LabelPredictor | None:
+        """Return the label probabilities of all modalities; None if any has none.
+
+        predictor: Whether to return only the part that predicts labels, a fraction of the work.
+        """
+        self.calibrate()
+        if self.labels is None or set(self.functions) != set(modalities):
+            return None
+        left_out, fusions = self._fused(modalities)
         if predictor:
             return LabelPredictor(self.labels.names, self.functions, fusions)
         known = left_out[modalities[0],]
