@@ -265,18 +265,20 @@ class Encoder(Parameterized):
             present = coded.present[name] = vectors.present(name)
             rows = np.flatnonzero(present)
             hashed = coded.hashed[name] = np.zeros_like(coded.labels)
-            if len(rows):
-                hashed[rows] = self.model_.encode(name, vectors.take(name, rows))
+            trained = np.zeros(n, bool) if training is None else training.used[name]
+            is_left_out = training is not None and name in training.leave_one_out
+            new = rows[~trained[rows]] if is_left_out else rows
+            if len(new):
+                hashed[new] = self.model_.encode(name, vectors.take(name, new))
             is_learned = coded.is_learned[name] = known & present
             learned = coded.learned[name] = np.where(is_learned[:, None], by_labels[name], np.uint8(0))
-            trained = np.zeros(n, bool) if training is None else training.used[name]
             left_out = None if training is None else training.suggested_labels.get(name)
             if training is not None:
                 of_labels = training.learned[name]
                 places = np.searchsorted(training.items, np.flatnonzero(of_labels))
                 learned[of_labels] = np.asarray(self.codes_[name])[places]
                 is_learned |= of_labels
-                if name in training.leave_one_out:
+                if is_left_out:
                     hashed[trained] = pack(training.leave_one_out[name])
             if model is not None and name != LABEL_WORDS:
                 suggested = coded.suggested_labels[name] = np.hstack([np.zeros_like(coded.labels)] * 2)
