@@ -68,6 +68,7 @@ def _table_sums(store, by_halves=False):
             width, shuffle = 32, "llvm.x86.avx2.pshuf.b"
         elif triple.startswith("x86_64") and "+ssse3" in features:
             shuffle = "llvm.x86.ssse3.pshuf.b.128"
+        whole = width == 32 and not by_halves and {"+avx512vl", "+avx512vbmi"} <= {*features.split(",")}
         byte, number = ir.IntType(8), ir.IntType(32)
         table_type, vector, places = ir.VectorType(byte, 16), ir.VectorType(byte, width), ir.VectorType(number, width)
         binary = ir.FunctionType(vector, [vector, vector])
@@ -91,15 +92,24 @@ def _table_sums(store, by_halves=False):
         parts = range(32 // width)
         sums = [cgutils.alloca_once_value(builder, splat(0)) for _ in parts]
         with cgutils.for_range(builder, n) as loop:
-            index_type, halves = loop.index.type, []
-            for half in range(2):
-                at = builder.add(builder.mul(loop.index, index_type(2)), index_type(half))
+            byte_number, index_type, halves = loop.index, loop.index.type, []
+            if whole:  # all 32 entries of a table are in one register
+                tables = builder.bitcast(table_pointer, vector.as_pointer())
+                entries = builder.load(builder.gep(tables, [byte_number]), align=1)
+            for half in () if whole else range(2):
+                at = builder.add(builder.mul(byte_number, index_type(2)), index_type(half))
                 table = builder.load(builder.gep(table_pointer, [at]), align=1)
                 halves.append(builder.shuffle_vector(table, table, ir.Constant(places, [*range(16)] * (width // 16))))
             for part in parts:
-                at = builder.add(builder.mul(loop.index, index_type(len(parts))), index_type(part))
+                at = builder.add(builder.mul(byte_number, index_type(len(parts))), index_type(part))
                 code = builder.load(builder.gep(code_pointer, [at]), align=1)
-                if by_halves:
+                if whole:  # shifts of words leave bits of the next byte above an index, which are ignored
+                    words = ir.VectorType(ir.IntType(16), 16)
+                    shifted = builder.lshr(builder.bitcast(code, words), ir.Constant(words, [3] * 16))
+                    permute = "llvm.x86.avx512.permvar.qi.256"
+                    look_up_all = cgutils.get_or_insert_function(builder.module, binary, permute)
+                    found = builder.call(look_up_all, [entries, builder.bitcast(shifted, vector)])
+                elif by_halves:
                     indices = [builder.and_(builder.lshr(code, splat(shift)), splat(15)) for shift in (4, 0)]
                     found = builder.call(add, [*map(look_up, halves, indices)])
                 else:
@@ -107,6 +117,7 @@ def _table_sums(store, by_halves=False):
                     low, high = (look_up(table, index) for table in halves)
                     found = builder.select(builder.icmp_signed("<", code, splat(0)), high, low)
                 builder.store(builder.call(add, [builder.load(sums[part]), found]), sums[part])
+
         if store:
             target = builder.inttoptr(last, vector.as_pointer())
             for part in parts:

@@ -190,7 +190,7 @@ def nearest_by_table(tables, blocks, start, stop, distances, positions):
     rounded = np.empty((n_queries, n_bytes, 32), np.uint8)
     steps = np.zeros(n_queries, np.int64)
     maybe = np.empty(_TILE, np.uint64)
-    n_sampled = min(stop - start, max(2 * _TILE, 16 * distances.shape[1]))
+    n_sampled = min(stop - start, max(_TILE, 16 * distances.shape[1]))
     for i in range(n_queries):
         for b in range(n_bytes):
             for t in range(32):
