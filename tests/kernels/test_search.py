@@ -122,7 +122,7 @@ def test_nearest_by_table_over_several_tiles(few_values: bool) -> None:
     assert_twins_agree("nearest_by_table", tables, blocks, 7, 12_777, *outputs)
 
 
-@pytest.mark.parametrize("features", ["", "+ssse3"])  # no vector look-up, and one of 16 bytes
+@pytest.mark.parametrize("features", ["", "+ssse3", "+ssse3,+avx,+avx2"])  # look-ups of no vector, 16 and 32 bytes
 @pytest.mark.slow
 def test_nearest_by_table_on_other_processors(features: str) -> None:
     test = "from tests.kernels.test_search import test_nearest_by_table_over_several_tiles as test; test(False)"
