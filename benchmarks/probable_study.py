@@ -67,7 +67,7 @@ def answers_rows(setting: Setting, collection: Collection, truth: dict[str, set[
             batch = collection.search(modality, queries_of(setting, modality), K, min_probability=least)
             n_found = [len(found) for found in batch]
             right = [
-                bool(truth[name] & item_labels)
+                item_labels <= truth[name] if modality == "text" else bool(truth[name] & item_labels)
                 for item_labels, found in zip(asking, batch, strict=True)
                 for name in found.ids
             ]
@@ -97,7 +97,9 @@ def pairs_of(setting: Setting, collection: Collection, truth: dict[str, set[str]
             marked[row, [places[label] for label in item_labels if label in places]] = 1
         return marked
 
-    right = marks(list(setting.queries.labels or [])) @ marks([truth[name] for name in ids]).T > 0
+    asked = marks(list(setting.queries.labels or []))
+    least = asked.sum(axis=1, keepdims=True) if modality == "text" else 1.0  # all labels of a text
+    right = asked @ marks([truth[name] for name in ids]).T >= least
     found = np.isfinite(answered[0])
     return Pairs(f"{setting.name}, {modality} asks", probability(answered[0][found]), right[found])
 
